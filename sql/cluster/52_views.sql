@@ -7,7 +7,9 @@ CREATE FUNCTION fairq_internal.rows_of_queues(
     OUT max_ready_per_group bigint, OUT max_depth bigint, OUT keep_done interval, OUT durable_leases boolean,
     OUT charge text, OUT notify boolean, OUT group_weight real, OUT group_max_leased int, OUT group_rate real,
     OUT group_burst int, OUT paused boolean, OUT expire_after interval, OUT backoff_jitter float8,
-    OUT default_priority bigint, OUT group_required boolean, OUT max_lost int, OUT class_weights float8[], OUT node int, OUT missing int[])
+    OUT default_priority bigint, OUT group_required boolean, OUT max_lost int, OUT class_weights float8[],
+    OUT subgroups boolean, OUT subgroup_weight real, OUT subgroup_max_leased int, OUT subgroup_rate real,
+    OUT subgroup_burst int, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -81,7 +83,7 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 CREATE FUNCTION fairq_internal.rows_of_dead_tasks(
     OUT queue text, OUT id bigint, OUT group_key text, OUT payload jsonb, OUT headers jsonb,
     OUT priority bigint, OUT attempts int, OUT enqueued_at timestamptz, OUT last_error text,
-    OUT name text, OUT lost int, OUT history jsonb, OUT node int, OUT missing int[])
+    OUT name text, OUT lost int, OUT history jsonb, OUT subgroup_key text, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -89,7 +91,7 @@ CREATE FUNCTION fairq_internal.rows_of_done_tasks(
     OUT queue text, OUT id bigint, OUT enqueued_at timestamptz, OUT claimed_at timestamptz, OUT done_at timestamptz,
     OUT run_at timestamptz, OUT priority bigint, OUT cost real, OUT attempts int, OUT outcome text, OUT group_key text,
     OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text, OUT result jsonb,
-    OUT name text, OUT lost int, OUT history jsonb, OUT node int, OUT missing int[])
+    OUT name text, OUT lost int, OUT history jsonb, OUT subgroup_key text, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 3000
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -108,7 +110,7 @@ CREATE FUNCTION fairq_internal.rows_of_schedules(
     OUT overlap boolean, OUT active boolean, OUT next_run timestamptz, OUT last_run timestamptz,
     OUT last_task bigint, OUT skipped bigint, OUT failures int, OUT last_error text, OUT last_error_at timestamptz,
     OUT group_key text, OUT priority bigint, OUT cost float8, OUT payload jsonb, OUT headers jsonb,
-    OUT task_name text, OUT node int, OUT missing int[])
+    OUT task_name text, OUT subgroup_key text, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -117,7 +119,8 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 CREATE VIEW fairq.queues AS
 SELECT DISTINCT ON (queue) queue, owner, relation, policy, buckets, lease, max_attempts, backoff_base, backoff_max,
     max_ready, max_ready_per_group, max_depth, keep_done, durable_leases, charge, notify, group_weight, group_max_leased,
-    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, missing, max_lost, class_weights
+    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, missing, max_lost, class_weights,
+    subgroups, subgroup_weight, subgroup_max_leased, subgroup_rate, subgroup_burst
 FROM fairq_internal.rows_of_queues()
 ORDER BY queue, node;
 
@@ -132,7 +135,7 @@ SELECT DISTINCT topic, queue, missing FROM fairq_internal.rows_of_topics();
 -- One node has a schedule that is active.
 CREATE VIEW fairq.schedules AS
 SELECT DISTINCT ON (name) name, queue, owner, cron, timezone, catch_up, overlap, active, next_run, last_run, last_task,
-    skipped, failures, last_error, last_error_at, group_key, priority, cost, payload, headers, missing, task_name
+    skipped, failures, last_error, last_error_at, group_key, priority, cost, payload, headers, missing, task_name, subgroup_key
 FROM fairq_internal.rows_of_schedules()
 ORDER BY name, active DESC, last_run DESC NULLS LAST, node;
 
@@ -214,12 +217,12 @@ SELECT session, name, role, opened_at, ttl, alive_until, bound, pid, leases, nod
 FROM fairq_internal.rows_of_sessions();
 
 CREATE VIEW fairq.dead_tasks AS
-SELECT queue, id, group_key, payload, headers, priority, attempts, enqueued_at, last_error, missing, name, lost, history
+SELECT queue, id, group_key, payload, headers, priority, attempts, enqueued_at, last_error, missing, name, lost, history, subgroup_key
 FROM fairq_internal.rows_of_dead_tasks();
 
 CREATE VIEW fairq.done_tasks AS
 SELECT queue, id, enqueued_at, claimed_at, done_at, run_at, priority, cost, attempts, outcome, group_key, payload, headers,
-    unique_key, last_error, result, missing, name, lost, history
+    unique_key, last_error, result, missing, name, lost, history, subgroup_key
 FROM fairq_internal.rows_of_done_tasks();
 
 CREATE VIEW fairq.dependencies AS

@@ -52,7 +52,6 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 		if (!((volatile FairGroup *) group)->in_use ||
 			((volatile FairGroup *) group)->key.queue != queue_number ||
 			(turns && (((volatile FairGroup *) group)->line.lane == 0 ||
-					   ((volatile FairGroup *) group)->key.above != FAIRQ_NO_GROUP ||
 					   !((volatile FairGroup *) group)->line.standing)))
 			continue;
 		CHECK_FOR_INTERRUPTS();
@@ -78,7 +77,9 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 			info->ready = group->ready;
 			info->leased = group->leased;
 			info->overflow = group->overflow;
-			info->turns = group->line.lane != 0 && turn_lines_turn(group, &info->turn);
+			info->turns = group->line.lane != 0 &&
+				turn_lines_turn(group, &info->turn, &info->kept);
+			info->slot = group->slot;
 			info->served = group->served;
 			info->served_cost = group->served_cost;
 			info->known = group->since.whole != v_none.whole;
@@ -98,4 +99,24 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 		LWLockRelease(&group_table->creation_lock);
 	}
 	return n;
+}
+
+/*
+ * Of n infos those of groups come first, and then those of subgroups.  Returns
+ * how many the former are.
+ */
+int
+groups_part(GroupInfo *infos, int n)
+{
+	int			groups = 0;
+
+	for (int i = 0; i < n; i++)
+		if (infos[i].above == FAIRQ_NO_GROUP)
+		{
+			GroupInfo	other = infos[groups];
+
+			infos[groups++] = infos[i];
+			infos[i] = other;
+		}
+	return groups;
 }

@@ -245,7 +245,7 @@ extern FAIRQ_PRIVATE void turn_lines_untag(FairGroup *group, VirtualTime start,
 										   VirtualTime finish);
 extern FAIRQ_PRIVATE void turn_lines_bound(FairGroup *group, VirtualTime low,
 										   const VirtualTime *high);
-extern FAIRQ_PRIVATE bool turn_lines_turn(FairGroup *group, VirtualTime *tag);
+extern FAIRQ_PRIVATE bool turn_lines_turn(FairGroup *group, VirtualTime *tag, bool *kept);
 extern FAIRQ_PRIVATE VirtualTime turn_lines_time(FairGroup *group);
 extern FAIRQ_PRIVATE void turn_lines_forget(FairGroup *group, bool all);
 extern FAIRQ_PRIVATE void turn_lines_park(QueueState *queue, FairGroup *group, Lane *lane,

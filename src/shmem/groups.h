@@ -66,6 +66,8 @@ typedef struct GroupInfo
 	int			overflow;
 	bool		turns;			/* it has a turn, at this tag: */
 	VirtualTime turn;
+	bool		kept;			/* of a subgroup: its first task has that tag */
+	uint64		slot;
 	uint64		served;
 	double		served_cost;
 	bool		known;			/* the next three are */
@@ -113,5 +115,6 @@ extern void groups_restore(QueueState *queue, const FairqAddress *address,
 
 /* group_list.c */
 extern int	groups_list(QueueState *queue, bool turns, GroupInfo **infos);
+extern int	groups_part(GroupInfo *infos, int n);
 
 #endif							/* FAIRQ_GROUPS_H */

@@ -91,6 +91,7 @@ queue_state_init_limits(QueueLimits *limits)
 	static const LimitSettings none = {1.0, 0, 0, 0, false};
 
 	limits->defaults = none;
+	limits->subgroup_defaults = none;
 	limits->known = false;
 	limits->prepared = false;
 	pg_atomic_init_u32(&limits->changes, 0);

@@ -236,10 +236,11 @@ turn_lines_bound(FairGroup *group, VirtualTime low, const VirtualTime *high)
 }
 
 /*
- * Has a group its turn, and at which tag?
+ * Has a group its turn, and at which tag?  A subgroup in its group; *kept: that
+ * is a tag which its first task has already, between groups.
  */
 bool
-turn_lines_turn(FairGroup *group, VirtualTime *tag)
+turn_lines_turn(FairGroup *group, VirtualTime *tag, bool *kept)
 {
 	Lane	   *lane = turns_home(group);
 	bool		standing;
@@ -248,6 +249,7 @@ turn_lines_turn(FairGroup *group, VirtualTime *tag)
 	LWLockAcquire(&lane->lock, LW_SHARED);
 	standing = group->line.standing;
 	*tag = turns_tag(group);
+	*kept = !group->divided && turns_first_has_tag(group, tag);
 	LWLockRelease(&lane->lock);
 	return standing;
 }

@@ -74,6 +74,7 @@ extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
 /* turns.c */
 extern FAIRQ_PRIVATE Lane *turns_lock_home(FairGroup *group);
 extern FAIRQ_PRIVATE FairGroup *turns_next_line(FairGroup *group);
+extern FAIRQ_PRIVATE bool turns_first_has_tag(const FairGroup *group, VirtualTime *tag);
 extern FAIRQ_PRIVATE VirtualTime turns_tag(const FairGroup *group);
 extern FAIRQ_PRIVATE void turns_begin_at_time(FairGroup *group);
 extern FAIRQ_PRIVATE void turns_take_place(FairGroup *group);

@@ -229,6 +229,27 @@ turns_have(uint32 number, int64 task)
 }
 
 /*
+ * Copy what the next turn of a group is, or that of the group of a subgroup.
+ */
+void
+turns_copy_group(uint32 number, GroupCopy *copy)
+{
+	FairGroup  *group = &group_entries[number];
+	Lane	   *lane = turns_lock_home(group);
+
+	memset(copy, 0, sizeof(GroupCopy));
+	copy->weight = 1;
+	if (lane == NULL)
+		return;
+	group = group_whole(group);
+	copy->weight = group_weight(queue_state_by_number(group->key.queue), group);
+	copy->tags = turns_have_tags(group);
+	copy->resumed = group_line_resumed(&group->line);
+	copy->next = turns_next(&group->line);
+	LWLockRelease(&lane->lock);
+}
+
+/*
  * Copy what is known of the line of a group.  Returns false if there is none.
  */
 bool
@@ -240,6 +261,12 @@ turns_copy(uint32 number, LineCopy *copy)
 
 	if (lane == NULL)
 		return false;
+	if (group->divided)
+	{
+		/* It has none of its own. */
+		LWLockRelease(&lane->lock);
+		return false;
+	}
 	copy->lane = lane;
 	copy->class = group->key.class;
 	copy->slot = group->slot;
@@ -248,8 +275,6 @@ turns_copy(uint32 number, LineCopy *copy)
 	queue = queue_state_by_number(group->key.queue);
 	copy->weight = group_weight(queue, group);
 	copy->seconds = group_charge(queue, group, -1);
-	copy->resumed = group_line_resumed(&group->line);
-	copy->tags = turns_have_tags(group);
 	copy->next = turns_next(&group->line);
 	copy->frontier = group->line.frontier;
 	copy->n = 0;

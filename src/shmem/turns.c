@@ -84,8 +84,8 @@ tag_of_parked(const FairGroup *whole, VirtualTime address)
  * Has the first task of a line a tag of its own, that of its address or of a
  * time before?  Then that is in *tag.
  */
-static bool
-first_has_tag(const FairGroup *group, VirtualTime *tag)
+bool
+turns_first_has_tag(const FairGroup *group, VirtualTime *tag)
 {
 	const GroupLine *line = &group->line;
 	const FairGroup *above = group_above(group);
@@ -128,7 +128,7 @@ turns_tag(const FairGroup *group)
 	const FairGroup *next = turns_next_line(unconstify(FairGroup *, group));
 	VirtualTime tag;
 
-	if (next != NULL && first_has_tag(next, &tag))
+	if (next != NULL && turns_first_has_tag(next, &tag))
 		return tag;
 	return turns_next(&group->line);
 }
@@ -168,8 +168,8 @@ compare_subgroups(const pairingheap_node *a, const pairingheap_node *b, void *ar
 	const FairGroup *y = pairingheap_const_container(FairGroup, line.node, b);
 	VirtualTime tag_x = turns_next(&x->line);
 	VirtualTime tag_y = turns_next(&y->line);
-	bool		first_x = first_has_tag(x, &tag_x);
-	bool		first_y = first_has_tag(y, &tag_y);
+	bool		first_x = turns_first_has_tag(x, &tag_x);
+	bool		first_y = turns_first_has_tag(y, &tag_y);
 
 	if (first_x != first_y)
 		return first_x ? 1 : -1;
@@ -439,7 +439,7 @@ turns_take_candidate(FairGroup *group, const TurnCandidate *candidate, bool more
 		return true;
 	}
 	if (candidate->charged)
-		(void) first_has_tag(group, &turn->tag);
+		(void) turns_first_has_tag(group, &turn->tag);
 	else
 		charge_levels(group, charge, turn);
 	entry->block = turn->tag.whole;

@@ -32,8 +32,6 @@ typedef struct LineCopy
 	uint64		high;
 	double		weight;
 	double		seconds;		/* what each task is charged; < 0: its cost */
-	bool		tags;			/* the queue's policy has tags */
-	VirtualTime resumed;		/* no parked task has its turn before */
 	VirtualTime next;			/* the tag of the first of the overflow that
 								 * was not charged */
 	int64		frontier;
@@ -50,6 +48,15 @@ typedef struct LineCopy
 		VirtualTime tag;
 	}			tasks[TURNS_READ];
 } LineCopy;
+
+/* What the turn of a group is of, for the same. */
+typedef struct GroupCopy
+{
+	double		weight;
+	bool		tags;			/* the queue's policy has tags */
+	VirtualTime resumed;		/* no parked task has its turn before */
+	VirtualTime next;
+} GroupCopy;
 
 /* The reading of a line: what of it, and for whom. */
 typedef struct TurnRead
@@ -86,15 +93,9 @@ extern void turns_at_abort(void);
 /* For those who look. */
 extern bool turns_have(uint32 group, int64 task);
 extern bool turns_copy(uint32 group, LineCopy *copy);
+extern void turns_copy_group(uint32 group, GroupCopy *copy);
 extern uint32 turns_first_group(Lane *lane);
 extern bool turns_parked_before(uint32 group, const FairqAddress *address, int max,
 								int *before, LaneEntry *last, bool *exact);
-
-/* The tag after one, of a task of this cost. */
-static inline VirtualTime
-turns_charged(const LineCopy *line, VirtualTime tag, double cost)
-{
-	return virtual_time_add(tag, line->seconds < 0 ? cost : line->seconds, line->weight);
-}
 
 #endif							/* FAIRQ_TURNS_H */

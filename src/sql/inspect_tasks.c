@@ -159,8 +159,9 @@ groups_with_turns(GroupInfo *groups, int n, int class)
  * than come before the first one of the group after those.
  */
 static int
-turn_candidates(RowReader *row, const GroupInfo *groups, int n, int max, Candidate *candidates)
+turn_candidates(RowReader *row, const TurnGroups *listed, int n, int max, Candidate *candidates)
 {
+	const GroupInfo *groups = listed->infos;
 	int			found = 0;
 
 	for (int i = 0; i < n && i < max; i++)
@@ -171,7 +172,7 @@ turn_candidates(RowReader *row, const GroupInfo *groups, int n, int max, Candida
 		Lane	   *lane;
 		int			of_group = 0;
 
-		turn_walk_begin(&walk, row, groups[i].number);
+		turn_walk_begin(&walk, row, groups[i].number, listed);
 		while (of_group < max && turn_walk_next(&walk, &lane, &entry))
 		{
 			Candidate  *candidate = &candidates[found];
@@ -182,7 +183,10 @@ turn_candidates(RowReader *row, const GroupInfo *groups, int n, int max, Candida
 			if (row_reader_has_expired(row))
 				continue;
 			if (!group_may(row))
-				break;
+			{
+				turn_walk_pass_line(&walk);
+				continue;
+			}
 			lanes_entry_address(lane, &entry, &candidate->address);
 			candidate->address.block = walk.tag.whole;
 			candidate->address.fraction = walk.tag.fraction;
@@ -228,8 +232,7 @@ fairq_peek(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	QueueState *state;
 	RowReader	row;
-	GroupInfo  *groups;
-	int			n_groups;
+	TurnGroups	groups;
 	int			shown = 0;
 
 	arguments_require_preload(fcinfo);
@@ -240,15 +243,15 @@ fairq_peek(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	recovery_classes(rel, info);
 	row_reader_begin(&row, rel, info);
-	n_groups = groups_list(state, true, &groups);
+	turn_walk_groups(state, &groups);
 	for (int class = 0; class < state->classes && shown < max && !info->paused; class++)
 	{
 		const LaneSet *set = &state->orders[class].lanes;
-		int			turns = groups_with_turns(groups, n_groups, class);
+		int			turns = groups_with_turns(groups.infos, groups.n, class);
 		Candidate  *candidates = MemoryContextAllocHuge(CurrentMemoryContext,
 														2 * (Size) max * sizeof(Candidate));
 		Lane	   *lane;
-		int			n = turn_candidates(&row, groups, turns, max - shown, candidates);
+		int			n = turn_candidates(&row, &groups, turns, max - shown, candidates);
 
 		for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
 		{
@@ -516,7 +519,7 @@ inspect_tasks_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 				note_oldest(&row, oldest, &any);
 			if (group == FAIRQ_NO_GROUP)
 				continue;
-			turn_walk_begin(&walk, &row, group);
+			turn_walk_begin(&walk, &row, group, NULL);
 			if (turn_walk_next(&walk, &lane, &candidate.place))
 				note_oldest(&row, oldest, &any);
 			turn_walk_end(&walk);

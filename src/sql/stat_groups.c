@@ -36,26 +36,6 @@ compare_groups(const void *a, const void *b)
 				  sizeof(((GroupInfo *) 0)->hash));
 }
 
-/*
- * Of n infos those of groups come first, and then those of subgroups.  Returns
- * how many the former are.
- */
-static int
-part_groups(GroupInfo *infos, int n)
-{
-	int			groups = 0;
-
-	for (int i = 0; i < n; i++)
-		if (infos[i].above == FAIRQ_NO_GROUP)
-		{
-			GroupInfo	other = infos[groups];
-
-			infos[groups++] = infos[i];
-			infos[i] = other;
-		}
-	return groups;
-}
-
 /* Make one of the infos of a group in two of its classes. */
 static void
 merge_infos(GroupInfo *to, const GroupInfo *from)
@@ -263,7 +243,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 	LimitInfo  *limits = palloc(Max(n, 1) * sizeof(LimitInfo));
 	double		weights = 0;
 
-	n = part_groups(infos, n);
+	n = groups_part(infos, n);
 	find_dues(state, infos, n);
 	n = merge_classes(infos, n);
 	for (int i = 0; i < n; i++)
@@ -345,7 +325,7 @@ compare_subgroups(const void *a, const void *b)
 static int
 find_subgroups(QueueState *state, GroupInfo *infos, int n, Subgroup *found)
 {
-	int			groups = part_groups(infos, n);
+	int			groups = groups_part(infos, n);
 	int			count = 0;
 	int			kept = 0;
 

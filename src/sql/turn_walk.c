@@ -4,7 +4,10 @@
  *	  The tasks of a group's line, in order, for those who look.
  *
  * What a claim would come to: the candidates of the line, and behind them what
- * the index has, each with the tag that it would be taken with.
+ * the index has, each with the tag that it would be taken with.  Of a group
+ * that is divided the lines of its subgroups are merged as a claim would; one
+ * is copied when it is the first, so that one task of a group with very many
+ * costs no more than a look at what was listed of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,35 +21,66 @@
 /* Entries of the index that are read at a time. */
 #define LOOKS			64
 
+static int
+compare_above(const void *a, const void *b)
+{
+	uint32		x = ((const GroupInfo *) a)->above;
+	uint32		y = ((const GroupInfo *) b)->above;
+
+	return (x > y) - (x < y);
+}
+
 /*
- * Begin at the first task of the line of a group.
+ * The groups of a queue that have turns, and their subgroups that have.
  */
 void
-turn_walk_begin(TurnWalk *walk, RowReader *row, uint32 group)
+turn_walk_groups(QueueState *queue, TurnGroups *groups)
 {
-	walk->row = row;
-	walk->line = palloc(sizeof(LineCopy));
-	walk->at = walk->read_at = walk->read_n = 0;
-	if (!turns_copy(group, walk->line))
+	groups->all = groups_list(queue, true, &groups->infos);
+	groups->n = groups_part(groups->infos, groups->all);
+	qsort(groups->infos + groups->n, groups->all - groups->n, sizeof(GroupInfo),
+		  compare_above);
+}
+
+/* ----------------------------------------------------------------
+ * A line
+ * ----------------------------------------------------------------
+ */
+
+/* Begin at the first task of the line of a group. */
+static void
+line_begin(LineWalk *walk, uint32 group)
+{
+	LineCopy   *copy = palloc(sizeof(LineCopy));
+
+	if (!turns_copy(group, copy))
 	{
-		walk->line->n = 0;
-		walk->line->frontier = PG_INT64_MAX;
+		memset(copy, 0, offsetof(LineCopy, tasks));
+		copy->frontier = PG_INT64_MAX;
 	}
+	/* There may be a line of each of many subgroups. */
+	walk->line = repalloc(copy, offsetof(LineCopy, tasks) + copy->n * sizeof(copy->tasks[0]));
+	walk->at = walk->read_at = walk->read_n = 0;
 	walk->read.hash = (int64) walk->line->low;
 	walk->read.class = walk->line->class;
-	walk->read.ids = palloc(LOOKS * sizeof(int64));
-	walk->read.tids = palloc(LOOKS * sizeof(ItemPointerData));
+	walk->read.ids = NULL;
 	walk->read.max = LOOKS;
 	walk->read.next.id = walk->line->frontier;
 	ItemPointerSetInvalid(&walk->read.next.tid);
 }
 
-void
-turn_walk_end(TurnWalk *walk)
+static void
+line_end(LineWalk *walk)
 {
+	if (walk->line == NULL)
+		return;
+	if (walk->read.ids != NULL)
+	{
+		pfree(walk->read.ids);
+		pfree(walk->read.tids);
+	}
 	pfree(walk->line);
-	pfree(walk->read.ids);
-	pfree(walk->read.tids);
+	walk->line = NULL;
 }
 
 /*
@@ -55,7 +89,7 @@ turn_walk_end(TurnWalk *walk)
  * address.
  */
 static bool
-next_place(TurnWalk *walk, int64 *task, ItemPointerData *tid, bool *parked)
+next_place(LineWalk *walk, RowReader *row, int64 *task, ItemPointerData *tid, bool *parked)
 {
 	*parked = false;
 	if (walk->at < walk->line->n)
@@ -69,8 +103,13 @@ next_place(TurnWalk *walk, int64 *task, ItemPointerData *tid, bool *parked)
 	{
 		if (walk->read.next.id == PG_INT64_MAX)
 			return false;
+		if (walk->read.ids == NULL)
+		{
+			walk->read.ids = palloc(LOOKS * sizeof(int64));
+			walk->read.tids = palloc(LOOKS * sizeof(ItemPointerData));
+		}
 		walk->read_at = 0;
-		walk->read_n = queue_index_overflow(walk->row->rel, walk->row->info, &walk->read);
+		walk->read_n = queue_index_overflow(row->rel, row->info, &walk->read);
 		if (walk->read_n == 0)
 			return false;
 	}
@@ -81,9 +120,8 @@ next_place(TurnWalk *walk, int64 *task, ItemPointerData *tid, bool *parked)
 
 /* Is the row that was read that of a task of the line, which may be claimed? */
 static bool
-is_of_line(TurnWalk *walk, int64 task)
+is_of_line(const LineWalk *walk, RowReader *row, int64 task)
 {
-	RowReader  *row = walk->row;
 	GroupName	name;
 	LeaseInfo	lease;
 
@@ -96,6 +134,13 @@ is_of_line(TurnWalk *walk, int64 task)
 		!leases_find(queue_state_number(row->info->state), task, &lease);
 }
 
+/* What a task is charged. */
+static double
+charge_of(const LineWalk *walk, double cost)
+{
+	return walk->line->seconds < 0 ? cost : walk->line->seconds;
+}
+
 /*
  * Look at a task that is parked: it is in its own lane, and comes at walk->tag.
  * Returns whether it may be claimed.
@@ -103,9 +148,11 @@ is_of_line(TurnWalk *walk, int64 task)
 static bool
 look_at_parked(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 {
-	LineCopy   *line = walk->line;
+	LineWalk   *current = walk->current;
+	LineCopy   *line = current->line;
+	GroupCopy  *group = &walk->group;
 	RowReader  *row = walk->row;
-	int			i = walk->at - 1;
+	int			i = current->at - 1;
 	LeaseInfo	lease;
 
 	*lane = lanes_get(line->tasks[i].lane);
@@ -123,13 +170,165 @@ look_at_parked(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 					DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 		return false;
 	walk->tag = line->tasks[i].tag;
-	if (line->tags)
+	if (group->tags)
 	{
-		walk->tag = virtual_time_max(walk->tag, line->resumed);
-		line->resumed = turns_charged(line, walk->tag, line->tasks[i].cost);
-		line->next = virtual_time_max(line->next, line->resumed);
+		walk->tag = virtual_time_max(walk->tag, group->resumed);
+		group->resumed = virtual_time_add(walk->tag, charge_of(current, line->tasks[i].cost),
+										  group->weight);
+		group->next = virtual_time_max(group->next, group->resumed);
 	}
 	return true;
+}
+
+/* The next task of the current line; as turn_walk_next. */
+static bool
+line_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
+{
+	LineWalk   *current = walk->current;
+	LineCopy   *line = current->line;
+	RowReader  *row = walk->row;
+	int64		task;
+	ItemPointerData tid;
+	bool		parked;
+
+	while (next_place(current, row, &task, &tid, &parked))
+	{
+		VirtualTime tag = walk->group.next;
+		bool		charged = current->read_n == 0 && line->tasks[current->at - 1].charged;
+		RowStatus	status;
+		double		charge;
+
+		CHECK_FOR_INTERRUPTS();
+		if (parked && look_at_parked(walk, lane, entry))
+			return true;
+		if (parked)
+			continue;
+		*lane = line->lane;
+		if (charged)
+			tag = line->tasks[current->at - 1].tag;
+		if (charged && walk->heap != NULL)
+			tag = virtual_time_max(tag, walk->group.resumed);
+		entry->block = tag.whole;
+		entry->fraction = tag.fraction;
+		entry->tid = tid;
+		lanes_entry_set_turn(entry, task, line->slot);
+		status = row_reader_entry(row, entry);
+		if (status == ROW_LIVE)
+			row_reader_unlock(row);
+		if (status != ROW_LIVE || !is_of_line(current, row, task))
+			continue;
+		charge = charge_of(current, DatumGetFloat4(row_value(row, COLUMN_COST)));
+		if (!charged)
+		{
+			walk->group.next = virtual_time_add(tag, charge, walk->group.weight);
+			line->next = virtual_time_add(line->next, charge, line->weight);
+		}
+		walk->tag = tag;
+		entry->tid = row->tuple.t_self;
+		(void) row_reader_is_at(row, *lane, entry);
+		return true;
+	}
+	return false;
+}
+
+/* ----------------------------------------------------------------
+ * The lines of a group
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Where a subgroup comes between the others.  Returns whether its first task has
+ * a tag of its own, by which it comes before those that have none.
+ */
+static bool
+place_of(const LineWalk *walk, VirtualTime *tag)
+{
+	const LineCopy *line = walk->line;
+
+	if (line == NULL)
+	{
+		*tag = walk->info->turn;
+		return walk->info->kept;
+	}
+	*tag = line->next;
+	if (walk->at >= line->n ||
+		!(line->tasks[walk->at].parked || line->tasks[walk->at].charged))
+		return false;
+	*tag = line->tasks[walk->at].tag;
+	return true;
+}
+
+/* The heap has the largest first, so this is the other way round. */
+static int
+compare_lines(Datum a, Datum b, void *arg)
+{
+	const LineWalk *x = (const LineWalk *) DatumGetPointer(a);
+	const LineWalk *y = (const LineWalk *) DatumGetPointer(b);
+	VirtualTime tag_x;
+	VirtualTime tag_y;
+	bool		kept_x = place_of(x, &tag_x);
+	bool		kept_y = place_of(y, &tag_y);
+	int			result = virtual_time_compare(tag_y, tag_x);
+
+	if (kept_x != kept_y)
+		return kept_x ? 1 : -1;
+	if (result != 0)
+		return result;
+	return (y->info->slot > x->info->slot) - (y->info->slot < x->info->slot);
+}
+
+/*
+ * Begin at the first task of a group, with what was listed of its subgroups; or
+ * (groups NULL) of one line, which may be that of a subgroup.
+ */
+void
+turn_walk_begin(TurnWalk *walk, RowReader *row, uint32 group, const TurnGroups *groups)
+{
+	GroupInfo	key = {.above = group};
+	const GroupInfo *first = NULL;
+	const GroupInfo *end = NULL;
+
+	walk->row = row;
+	walk->heap = NULL;
+	walk->current = NULL;
+	walk->n = 1;
+	turns_copy_group(group, &walk->group);
+	if (groups != NULL && groups->all > groups->n)
+	{
+		end = groups->infos + groups->all;
+		first = bsearch(&key, groups->infos + groups->n, groups->all - groups->n,
+						sizeof(GroupInfo), compare_above);
+	}
+	if (first == NULL)
+	{
+		walk->lines = palloc0(sizeof(LineWalk));
+		walk->current = walk->lines;
+		line_begin(walk->lines, group);
+		return;
+	}
+	while (first > groups->infos + groups->n && first[-1].above == group)
+		first--;
+	for (walk->n = 0; first + walk->n < end && first[walk->n].above == group;)
+		walk->n++;
+	walk->lines = MemoryContextAllocHuge(CurrentMemoryContext, walk->n * sizeof(LineWalk));
+	walk->heap = binaryheap_allocate(walk->n, compare_lines, NULL);
+	for (int i = 0; i < walk->n; i++)
+	{
+		walk->lines[i].info = &first[i];
+		walk->lines[i].line = NULL;
+		binaryheap_add_unordered(walk->heap, PointerGetDatum(&walk->lines[i]));
+	}
+	binaryheap_build(walk->heap);
+}
+
+void
+turn_walk_end(TurnWalk *walk)
+{
+	for (int i = 0; i < walk->n; i++)
+		line_end(&walk->lines[i]);
+	pfree(walk->lines);
+	if (walk->heap != NULL)
+		binaryheap_free(walk->heap);
 }
 
 /*
@@ -140,41 +339,45 @@ look_at_parked(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 bool
 turn_walk_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 {
-	LineCopy   *line = walk->line;
-	RowReader  *row = walk->row;
-	int64		task;
-	ItemPointerData tid;
-	bool		parked;
-
-	while (next_place(walk, &task, &tid, &parked))
+	if (walk->heap == NULL)
+		return walk->current != NULL && line_next(walk, lane, entry);
+	while (!binaryheap_empty(walk->heap))
 	{
-		VirtualTime tag = line->next;
-		bool		charged = walk->read_n == 0 && line->tasks[walk->at - 1].charged;
-		RowStatus	status;
-
-		CHECK_FOR_INTERRUPTS();
-		if (parked && look_at_parked(walk, lane, entry))
+		walk->current = (LineWalk *) DatumGetPointer(binaryheap_first(walk->heap));
+		if (walk->current->line == NULL)
+		{
+			line_begin(walk->current, walk->current->info->number);
+			/* It may have changed since it was listed. */
+			binaryheap_replace_first(walk->heap, PointerGetDatum(walk->current));
+			continue;
+		}
+		if (line_next(walk, lane, entry))
+		{
+			binaryheap_replace_first(walk->heap, PointerGetDatum(walk->current));
 			return true;
-		if (parked)
-			continue;
-		*lane = line->lane;
-		if (charged)
-			tag = line->tasks[walk->at - 1].tag;
-		entry->block = tag.whole;
-		entry->fraction = tag.fraction;
-		entry->tid = tid;
-		lanes_entry_set_turn(entry, task, line->slot);
-		status = row_reader_entry(row, entry);
-		if (status == ROW_LIVE)
-			row_reader_unlock(row);
-		if (status != ROW_LIVE || !is_of_line(walk, task))
-			continue;
-		if (!charged)
-			line->next = turns_charged(line, tag, DatumGetFloat4(row_value(row, COLUMN_COST)));
-		walk->tag = tag;
-		entry->tid = row->tuple.t_self;
-		(void) row_reader_is_at(row, *lane, entry);
-		return true;
+		}
+		turn_walk_pass_line(walk);
 	}
 	return false;
+}
+
+/*
+ * The rest of the line of the task that was found last is not walked along.
+ */
+void
+turn_walk_pass_line(TurnWalk *walk)
+{
+	if (walk->heap != NULL)
+	{
+		LineWalk   *line = walk->current;
+
+		/* It may not be the first any more: then it is passed when it is. */
+		line->at = line->line->n;
+		line->read_at = line->read_n;
+		line->read.next.id = PG_INT64_MAX;
+		if ((LineWalk *) DatumGetPointer(binaryheap_first(walk->heap)) == line)
+			(void) binaryheap_remove_first(walk->heap);
+	}
+	else
+		walk->current = NULL;
 }

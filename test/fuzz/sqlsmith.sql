@@ -52,9 +52,10 @@ BEGIN
                                                   WHEN name = 'session' THEN '(SELECT session FROM fairq.sessions LIMIT 1)'
                                                   WHEN name = 'name' THEN 'm.policy' WHEN name = 'ttl' THEN 'm.lease' WHEN name IN ('bound', 'final', 'force') THEN 'm.yes'
                                                   WHEN name IN ('wait', 'on_duplicate', 'backoff_base', 'backoff_max', 'keep_done', 'durable_leases', 'charge', 'notify',
-                                                                'max_depth', 'backoff_jitter', 'default_priority', 'group_required', 'if_not_exists', 'expire_after',
+                                                                'max_depth', 'backoff_jitter', 'default_priority', 'group_required', 'if_not_exists', 'expire_after', 'subgroups',
                                                                 'timezone', 'catch_up', 'overlap', 'active') THEN 'DEFAULT'
-                                                  WHEN name IN ('max_ready', 'max_ready_per_group', 'max_lost', 'class_weights', 'names', 'task_name', 'run_ats', 'expires_at', 'unique_for', 'after', 'on_dead', 'result', 'weight', 'max_leased', 'rate', 'burst') THEN 'NULL'
+                                                  WHEN name IN ('max_ready', 'max_ready_per_group', 'max_lost', 'class_weights', 'names', 'task_name', 'subgroup_keys', 'run_ats', 'expires_at', 'unique_for', 'after', 'on_dead', 'result', 'weight', 'max_leased', 'rate', 'burst') THEN 'NULL'
+                                                  WHEN name = 'subgroup_key' THEN CASE WHEN proname LIKE '%subgroup' THEN 'm.policy' ELSE 'NULL' END
                                                   WHEN name IN ('error', 'unique_key', 'topic') THEN 'm.policy' WHEN name = 'unique_keys' THEN 'm.group_keys' WHEN name = 'errors' THEN 'm.group_keys[1:1]'
                                                   WHEN name IN ('headers', 'progress') THEN 'm.payload' WHEN name = 'done_at' THEN 'm.at' WHEN name = 'max_attempts' THEN 'm.max_tasks'
                                                   WHEN name = 'priority' THEN 'm.max_tasks % 10'

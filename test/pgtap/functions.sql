@@ -8,10 +8,10 @@ BEGIN;
 CREATE TEMP TABLE contract (n int GENERATED ALWAYS AS IDENTITY, name text, arguments text, result text);
 INSERT INTO contract (name, arguments, result) VALUES
     ('create_queue',
-     $$queue text, policy text DEFAULT 'fair'::text, buckets integer DEFAULT 16, lease interval DEFAULT '00:00:30'::interval, max_attempts integer DEFAULT 20, backoff_base interval DEFAULT '00:00:01'::interval, backoff_max interval DEFAULT '01:00:00'::interval, max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000, max_depth bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT false, charge text DEFAULT 'cost'::text, notify boolean DEFAULT false, expire_after interval DEFAULT NULL::interval, backoff_jitter double precision DEFAULT 0.1, default_priority bigint DEFAULT 4, group_required boolean DEFAULT false, if_not_exists boolean DEFAULT false, max_lost integer DEFAULT 5, class_weights double precision[] DEFAULT NULL::double precision[]$$,
+     $$queue text, policy text DEFAULT 'fair'::text, buckets integer DEFAULT 16, lease interval DEFAULT '00:00:30'::interval, max_attempts integer DEFAULT 20, backoff_base interval DEFAULT '00:00:01'::interval, backoff_max interval DEFAULT '01:00:00'::interval, max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000, max_depth bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT false, charge text DEFAULT 'cost'::text, notify boolean DEFAULT false, expire_after interval DEFAULT NULL::interval, backoff_jitter double precision DEFAULT 0.1, default_priority bigint DEFAULT 4, group_required boolean DEFAULT false, if_not_exists boolean DEFAULT false, max_lost integer DEFAULT 5, class_weights double precision[] DEFAULT NULL::double precision[], subgroups boolean DEFAULT false$$,
      'void'),
     ('alter_queue',
-     $$queue text, buckets integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, backoff_base interval DEFAULT NULL::interval, backoff_max interval DEFAULT NULL::interval, max_ready bigint DEFAULT NULL::bigint, max_ready_per_group bigint DEFAULT NULL::bigint, max_depth bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT NULL::boolean, charge text DEFAULT NULL::text, notify boolean DEFAULT NULL::boolean, expire_after interval DEFAULT NULL::interval, backoff_jitter double precision DEFAULT NULL::double precision, default_priority bigint DEFAULT NULL::bigint, group_required boolean DEFAULT NULL::boolean, max_lost integer DEFAULT NULL::integer, class_weights double precision[] DEFAULT NULL::double precision[]$$,
+     $$queue text, buckets integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, backoff_base interval DEFAULT NULL::interval, backoff_max interval DEFAULT NULL::interval, max_ready bigint DEFAULT NULL::bigint, max_ready_per_group bigint DEFAULT NULL::bigint, max_depth bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT NULL::boolean, charge text DEFAULT NULL::text, notify boolean DEFAULT NULL::boolean, expire_after interval DEFAULT NULL::interval, backoff_jitter double precision DEFAULT NULL::double precision, default_priority bigint DEFAULT NULL::bigint, group_required boolean DEFAULT NULL::boolean, max_lost integer DEFAULT NULL::integer, class_weights double precision[] DEFAULT NULL::double precision[], subgroups boolean DEFAULT NULL::boolean$$,
      'void'),
     ('drop_queue', 'queue text', 'boolean'),
     ('purge', 'queue text', 'bigint'),
@@ -24,21 +24,26 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('resume_group', 'queue text, group_key text', 'void'),
     ('maintain', 'queue text', 'bigint'),
     ('enqueue',
-     $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'hold'::text, name text DEFAULT NULL::text, max_lost integer DEFAULT NULL::integer$$,
+     $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'hold'::text, name text DEFAULT NULL::text, max_lost integer DEFAULT NULL::integer, subgroup_key text DEFAULT NULL::text$$,
      'bigint'),
     ('enqueue_many',
-     $$queue text, payloads jsonb[], group_keys text[] DEFAULT NULL::text[], priorities bigint[] DEFAULT NULL::bigint[], costs double precision[] DEFAULT NULL::double precision[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], unique_keys text[] DEFAULT NULL::text[], on_duplicate text DEFAULT 'keep'::text, unique_for interval DEFAULT NULL::interval, names text[] DEFAULT NULL::text[]$$,
+     $$queue text, payloads jsonb[], group_keys text[] DEFAULT NULL::text[], priorities bigint[] DEFAULT NULL::bigint[], costs double precision[] DEFAULT NULL::double precision[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], unique_keys text[] DEFAULT NULL::text[], on_duplicate text DEFAULT 'keep'::text, unique_for interval DEFAULT NULL::interval, names text[] DEFAULT NULL::text[], subgroup_keys text[] DEFAULT NULL::text[]$$,
      'bigint[]'),
     ('set_group', 'queue text, group_key text, weight double precision DEFAULT NULL::double precision, max_leased integer DEFAULT NULL::integer, rate double precision DEFAULT NULL::double precision, burst integer DEFAULT NULL::integer', 'void'),
     ('reset_group', 'queue text, group_key text', 'boolean'),
     ('set_group_defaults', 'queue text, weight double precision DEFAULT NULL::double precision, max_leased integer DEFAULT NULL::integer, rate double precision DEFAULT NULL::double precision, burst integer DEFAULT NULL::integer', 'void'),
+    ('set_subgroup', 'queue text, group_key text, subgroup_key text, weight double precision DEFAULT NULL::double precision, max_leased integer DEFAULT NULL::integer, rate double precision DEFAULT NULL::double precision, burst integer DEFAULT NULL::integer', 'void'),
+    ('reset_subgroup', 'queue text, group_key text, subgroup_key text', 'boolean'),
+    ('pause_subgroup', 'queue text, group_key text, subgroup_key text', 'void'),
+    ('resume_subgroup', 'queue text, group_key text, subgroup_key text', 'void'),
+    ('set_subgroup_defaults', 'queue text, weight double precision DEFAULT NULL::double precision, max_leased integer DEFAULT NULL::integer, rate double precision DEFAULT NULL::double precision, burst integer DEFAULT NULL::integer', 'void'),
     ('subscribe', 'topic text, queue text', 'void'),
     ('unsubscribe', 'topic text, queue text', 'boolean'),
     ('publish',
-     $$topic text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval, name text DEFAULT NULL::text, max_lost integer DEFAULT NULL::integer$$,
+     $$topic text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval, name text DEFAULT NULL::text, max_lost integer DEFAULT NULL::integer, subgroup_key text DEFAULT NULL::text$$,
      'integer'),
     ('schedule',
-     $$name text, queue text, cron text, payload jsonb DEFAULT '{}'::jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, headers jsonb DEFAULT NULL::jsonb, timezone text DEFAULT 'UTC'::text, catch_up text DEFAULT 'one'::text, overlap boolean DEFAULT false, active boolean DEFAULT true, task_name text DEFAULT NULL::text$$,
+     $$name text, queue text, cron text, payload jsonb DEFAULT '{}'::jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, headers jsonb DEFAULT NULL::jsonb, timezone text DEFAULT 'UTC'::text, catch_up text DEFAULT 'one'::text, overlap boolean DEFAULT false, active boolean DEFAULT true, task_name text DEFAULT NULL::text, subgroup_key text DEFAULT NULL::text$$,
      'timestamp with time zone'),
     ('unschedule', 'name text', 'boolean'),
     ('claim',
@@ -118,7 +123,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
     ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
-    ('stats_of_queues'), ('histograms_of_queues'), ('stats_of_names'), ('histograms_of_names'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'), ('attendance'),
+    ('stats_of_queues'), ('histograms_of_queues'), ('stats_of_names'), ('histograms_of_names'), ('stats_of_buckets'), ('stats_of_groups'), ('stats_of_subgroups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'), ('attendance'),
     ('tasks_page'), ('done_page'),
     ('queue_definitions'), ('define_queue'), ('give_queue'), ('update_queue'), ('update_queues'),
     ('tasks_here'), ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
@@ -129,7 +134,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
 CREATE TEMP TABLE everybodys (name text, reason text);
 INSERT INTO everybodys SELECT proname, 'the operators of type address call it as whoever compares' FROM internal WHERE proname ~ '^address_';
 INSERT INTO everybodys VALUES
-    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('histograms_of_queues', 'view queue_histograms'), ('stats_of_names', 'view name_stats'), ('histograms_of_names', 'view name_histograms'), ('stats_of_groups', 'view group_stats'), ('stats_of_buckets', 'view bucket_stats'),
+    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('histograms_of_queues', 'view queue_histograms'), ('stats_of_names', 'view name_stats'), ('histograms_of_names', 'view name_histograms'), ('stats_of_groups', 'view group_stats'), ('stats_of_subgroups', 'view subgroup_stats'), ('stats_of_buckets', 'view bucket_stats'),
     ('live_leases', 'view leases'), ('open_sessions', 'view sessions'), ('dead_of_queues', 'view dead_tasks'), ('done_of_queues', 'view done_tasks'),
     ('schedule_owner', 'view schedules'), ('tasks_here', 'a proxy calls it for an enqueue'), ('wait_ready', 'a proxy and the clients wait with it'), ('attendance', 'a proxy calls it for a worker'),
     ('tasks_page', 'the dashboard reads with it, as its role'), ('done_page', 'the dashboard reads with it, as its role'),
@@ -161,8 +166,8 @@ SELECT is_empty('SELECT oid::regprocedure FROM present WHERE (proname LIKE ''nod
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE proargmodes IS NOT NULL OR provariadic <> 0',
     'no function has OUT or VARIADIC arguments');
 -- Every argument after the first two has a default; so have all but the queue, the receipt and what the verb is about.
-SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > CASE WHEN proname IN (''schedule'', ''raise_floor'') THEN 3 ELSE 2 END',
-    'every argument after the first two has a default; a schedule has to have a time as well, and a floor a class');
+SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > CASE WHEN proname IN (''schedule'', ''raise_floor'') OR proname LIKE ''%\_subgroup'' THEN 3 ELSE 2 END',
+    'every argument after the first two has a default; a schedule has to have a time as well, a floor a class, and a subgroup its key');
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE ''-'' = ANY (proargnames) OR cardinality(proargnames) <> pronargs',
     'every argument has a name');
 

@@ -32,8 +32,8 @@ SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::re
 -- Views, with at least these columns.
 CREATE TEMP TABLE contract (view text, name text, type text);
 INSERT INTO contract
-    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required,max_lost,class_weights}'::text[],
-        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean,integer,double precision[]}'::text[]) c(n, t)
+    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required,max_lost,class_weights,subgroups,subgroup_weight,subgroup_max_leased,subgroup_rate,subgroup_burst}'::text[],
+        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean,integer,double precision[],boolean,real,integer,real,integer}'::text[]) c(n, t)
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept,deduplicated,snoozed,near_lease_end}'::text[]) n
     UNION ALL
@@ -59,6 +59,13 @@ INSERT INTO contract
         ('name_histograms', 'le', 'double precision'), ('name_histograms', 'count', 'bigint'), ('name_histograms', 'sum', 'double precision'),
         ('group_settings', 'queue', 'text'), ('group_settings', 'group_key', 'text'), ('group_settings', 'weight', 'real'), ('group_settings', 'max_leased', 'integer'),
         ('group_settings', 'rate', 'real'), ('group_settings', 'burst', 'integer'), ('group_settings', 'paused', 'boolean'), ('group_settings', 'group_id', 'uuid'),
+        ('subgroup_settings', 'queue', 'text'), ('subgroup_settings', 'group_key', 'text'), ('subgroup_settings', 'subgroup_key', 'text'), ('subgroup_settings', 'weight', 'real'),
+        ('subgroup_settings', 'max_leased', 'integer'), ('subgroup_settings', 'rate', 'real'), ('subgroup_settings', 'burst', 'integer'), ('subgroup_settings', 'paused', 'boolean'),
+        ('subgroup_stats', 'queue', 'text'), ('subgroup_stats', 'group_key', 'text'), ('subgroup_stats', 'subgroup_key', 'text'), ('subgroup_stats', 'overflow', 'bigint'),
+        ('subgroup_stats', 'leased', 'bigint'), ('subgroup_stats', 'weight', 'real'), ('subgroup_stats', 'max_leased', 'integer'), ('subgroup_stats', 'rate', 'real'),
+        ('subgroup_stats', 'burst', 'integer'), ('subgroup_stats', 'tokens', 'double precision'), ('subgroup_stats', 'paused', 'boolean'), ('subgroup_stats', 'served', 'bigint'),
+        ('subgroup_stats', 'served_cost', 'double precision'), ('subgroup_stats', 'share', 'double precision'), ('subgroup_stats', 'expected_share', 'double precision'),
+        ('subgroup_stats', 'run_time', 'interval'),
         ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),
         ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'),
         ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
@@ -69,14 +76,14 @@ INSERT INTO contract
         ('schedules', 'catch_up', 'text'), ('schedules', 'overlap', 'boolean'), ('schedules', 'active', 'boolean'), ('schedules', 'next_run', 'timestamp with time zone'),
         ('schedules', 'last_run', 'timestamp with time zone'), ('schedules', 'last_task', 'bigint'), ('schedules', 'skipped', 'bigint'), ('schedules', 'failures', 'integer'),
         ('schedules', 'last_error', 'text'), ('schedules', 'last_error_at', 'timestamp with time zone'), ('schedules', 'group_key', 'text'), ('schedules', 'priority', 'bigint'),
-        ('schedules', 'cost', 'double precision'), ('schedules', 'payload', 'jsonb'), ('schedules', 'headers', 'jsonb'), ('schedules', 'task_name', 'text'),
+        ('schedules', 'cost', 'double precision'), ('schedules', 'payload', 'jsonb'), ('schedules', 'headers', 'jsonb'), ('schedules', 'task_name', 'text'), ('schedules', 'subgroup_key', 'text'),
         ('dead_tasks', 'queue', 'text'), ('dead_tasks', 'id', 'bigint'), ('dead_tasks', 'group_key', 'text'), ('dead_tasks', 'payload', 'jsonb'),
-        ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'), ('dead_tasks', 'name', 'text'), ('dead_tasks', 'lost', 'integer'), ('dead_tasks', 'history', 'jsonb'),
+        ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'), ('dead_tasks', 'name', 'text'), ('dead_tasks', 'lost', 'integer'), ('dead_tasks', 'history', 'jsonb'), ('dead_tasks', 'subgroup_key', 'text'),
         ('done_tasks', 'queue', 'text'), ('done_tasks', 'id', 'bigint'), ('done_tasks', 'outcome', 'text'), ('done_tasks', 'group_key', 'text'),
         ('done_tasks', 'payload', 'jsonb'), ('done_tasks', 'attempts', 'integer'), ('done_tasks', 'enqueued_at', 'timestamp with time zone'),
         ('done_tasks', 'claimed_at', 'timestamp with time zone'), ('done_tasks', 'done_at', 'timestamp with time zone'), ('done_tasks', 'last_error', 'text'),
-        ('done_tasks', 'result', 'jsonb'), ('done_tasks', 'name', 'text'), ('done_tasks', 'lost', 'integer'), ('done_tasks', 'history', 'jsonb');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'queue_histograms', 'name_stats', 'name_histograms', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
+        ('done_tasks', 'result', 'jsonb'), ('done_tasks', 'name', 'text'), ('done_tasks', 'lost', 'integer'), ('done_tasks', 'history', 'jsonb'), ('done_tasks', 'subgroup_key', 'text');
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'queue_histograms', 'name_stats', 'name_histograms', 'group_stats', 'group_settings', 'subgroup_stats', 'subgroup_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 -- \d+ says what each is for, and each of its columns.
 SELECT is_empty($$SELECT c.oid::regclass, obj_description(c.oid, 'pg_class') FROM pg_class c WHERE relnamespace = 'fairq'::regnamespace AND relkind = 'v'
@@ -110,14 +117,14 @@ CREATE FUNCTION pg_temp.attributes(type regtype) RETURNS text LANGUAGE sql AS $$
         FROM pg_attribute JOIN pg_type t ON attrelid = typrelid WHERE t.oid = type AND attnum > 0 AND NOT attisdropped
 $$;
 SELECT is(pg_temp.attributes('fairq.task'),
-    'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, expires_at timestamp with time zone, name text',
+    'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, expires_at timestamp with time zone, name text, subgroup_key text',
     'type task');
 SELECT is(pg_temp.attributes('fairq.queue_task'), 'queue text, ' || pg_temp.attributes('fairq.task'), 'type queue_task: the queue, then the columns of task');
 SELECT is(pg_temp.attributes('fairq.task_status'),
-    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone, lease interval, name text, lost integer, max_lost integer, history jsonb',
+    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone, lease interval, name text, lost integer, max_lost integer, history jsonb, subgroup_key text',
     'type task_status');
 SELECT is(pg_temp.attributes('fairq.task_done'),
-    'id bigint, enqueued_at timestamp with time zone, claimed_at timestamp with time zone, done_at timestamp with time zone, run_at timestamp with time zone, priority bigint, cost real, attempts integer, outcome text, group_key text, payload jsonb, headers jsonb, unique_key text, last_error text, result jsonb, name text, lost integer, history jsonb',
+    'id bigint, enqueued_at timestamp with time zone, claimed_at timestamp with time zone, done_at timestamp with time zone, run_at timestamp with time zone, priority bigint, cost real, attempts integer, outcome text, group_key text, payload jsonb, headers jsonb, unique_key text, last_error text, result jsonb, name text, lost integer, history jsonb, subgroup_key text',
     'type task_done');
 SELECT is(pg_temp.attributes('fairq.outcome'), 'state text, result jsonb, last_error text, done_at timestamp with time zone', 'type outcome');
 SELECT is(pg_temp.attributes('fairq.class_front'), 'class integer, ready bigint, waiting integer, front numeric, floor numeric', 'type class_front');
@@ -160,7 +167,7 @@ INSERT INTO columns VALUES ('id', 'bigint', true), ('address', 'fairq.address', 
     ('cost', 'real', true), ('payload', 'jsonb', true), ('headers', 'jsonb', false), ('enqueued_at', 'timestamp with time zone', true),
     ('run_at', 'timestamp with time zone', false), ('attempts', 'integer', true), ('max_attempts', 'integer', false), ('lease', 'interval', false),
     ('unique_key', 'text', false), ('last_error', 'text', false), ('expires_at', 'timestamp with time zone', false),
-    ('name', 'text', false), ('lost', 'integer', false), ('max_lost', 'integer', false), ('history', 'jsonb', false);
+    ('name', 'text', false), ('lost', 'integer', false), ('max_lost', 'integer', false), ('history', 'jsonb', false), ('subgroup_key', 'text', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."q_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'q_Tap queue', 'id', 'id is the primary key');
@@ -190,7 +197,7 @@ TRUNCATE columns;
 INSERT INTO columns VALUES ('id', 'bigint', true), ('outcome', 'text', true), ('group_key', 'text', true), ('priority', 'bigint', true), ('cost', 'real', true),
     ('attempts', 'integer', true), ('enqueued_at', 'timestamp with time zone', true), ('claimed_at', 'timestamp with time zone', false),
     ('done_at', 'timestamp with time zone', true), ('run_at', 'timestamp with time zone', false), ('payload', 'jsonb', true), ('headers', 'jsonb', false),
-    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false), ('name', 'text', false), ('lost', 'integer', false), ('history', 'jsonb', false);
+    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false), ('name', 'text', false), ('lost', 'integer', false), ('history', 'jsonb', false), ('subgroup_key', 'text', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."done_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'done_Tap queue', ARRAY['done_at', 'id'], 'its primary key is in the order of time');

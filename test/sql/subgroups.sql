@@ -110,6 +110,19 @@ SELECT pg_temp.try($$SELECT fairq.resume_subgroup('sub none', 'acme', 'ann')$$);
 SELECT pg_temp.try($$SELECT fairq.set_subgroup_defaults('sub none', weight => 2)$$);
 SELECT pg_temp.try($$SELECT fairq.set_subgroup_defaults('sub', weight => 1001)$$);
 
+-- What the view shows of subgroups, with their groups' keys; that of groups counts them together.
+SELECT fairq.create_queue('sub view', lease => '1 h', subgroups => true);
+SELECT fairq.set_subgroup_defaults('sub view', max_leased => 9), fairq.set_subgroup('sub view', 'acme', 'bob', weight => 3, max_leased => 1),
+    fairq.pause_subgroup('sub view', 'acme', 'cy');
+SELECT cardinality(fairq.enqueue_many('sub view', array_fill('1'::jsonb, '{2}'), group_keys => '{acme}', subgroup_keys => ARRAY[u]))
+    FROM unnest('{ann,bob,cy,NULL}'::text[]) u;
+SELECT fairq.enqueue('sub view', '1', 'globex', subgroup_key => repeat('x', 50)) > 0;
+SELECT count(*) FROM fairq.claim('sub view', 100);
+SELECT group_key, subgroup_key, overflow, leased, weight, max_leased, rate, burst, tokens, paused, served, served_cost,
+    round(share::numeric, 3), round(expected_share::numeric, 3), run_time >= '0' FROM fairq.subgroup_stats WHERE queue = 'sub view' ORDER BY 1, 2;
+SELECT group_key, ready, overflow, leased, served FROM fairq.group_stats WHERE queue = 'sub view' ORDER BY 1;
+SELECT fairq.drop_queue('sub view');
+
 -- A definition makes the same queue.
 SELECT fairq_internal.define_queue('sub twin', definition, false) FROM fairq_internal.queue_definitions() WHERE queue = 'sub';
 SELECT (SELECT definition FROM fairq_internal.queue_definitions() WHERE queue = 'sub')

@@ -35,6 +35,8 @@ sub calls_of
 		purge => "'q'", pause => "'q'", resume => "'q'", maintain => "'q'", revive_all => "'q'",
 		forget_keys => "'q'",
 		(map { $_ => "'q', 'a'" } qw(forget_key purge_group pause_group resume_group reset_group revive_group)),
+		(map { $_ => "'q', 'a', 'b'" } qw(pause_subgroup resume_subgroup reset_subgroup)),
+		set_subgroup => "'q', 'a', 'b', weight => 2", set_subgroup_defaults => "'q', weight => 2",
 		set_group => "'q', 'a', weight => 2", set_group_defaults => "'q', weight => 2",
 		enqueue => "'q', '{}'", enqueue_many => "'q', ARRAY['{}'::jsonb]",
 		publish => "'t', '{}'", subscribe => "'t', 'q'", unsubscribe => "'t', 'q'",
@@ -51,7 +53,7 @@ sub calls_of
 
 	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
 	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
-	  foreach qw(stats_of_queues histograms_of_queues stats_of_names histograms_of_names stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+	  foreach qw(stats_of_queues histograms_of_queues stats_of_names histograms_of_names stats_of_buckets stats_of_groups stats_of_subgroups live_leases open_sessions dead_of_queues done_of_queues);
 	$calls{tasks_page} = "SELECT * FROM fairq_internal.tasks_page('q', 0, 10, 10, NULL, NULL)";
 	$calls{done_page} = "SELECT * FROM fairq_internal.done_page('q', NULL, NULL, 10, 10, NULL, NULL)";
 	$calls{attendance} = "SELECT * FROM fairq_internal.attendance(ARRAY['q'], NULL)";
@@ -63,7 +65,7 @@ sub calls_of
 
 # Those that change nothing: where nothing may be written they can be called.
 my @looks = qw(heartbeat await peek get_task get_task_by_key get_done_task get_task_position tasks reset_stats tasks_page done_page
-  stats_of_queues histograms_of_queues stats_of_names histograms_of_names stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+  stats_of_queues histograms_of_queues stats_of_names histograms_of_names stats_of_buckets stats_of_groups stats_of_subgroups live_leases open_sessions dead_of_queues done_of_queues);
 
 # One test: none of the functions is left out.  (Those of the type and
 # those that tell numbers of nodes and ids of groups work everywhere.)
@@ -101,7 +103,7 @@ SQL
 		refused($node, $calls{$name}, '55000', undef,
 			qr/shared_preload_libraries/, "not preloaded: $name");
 	}
-	foreach my $view ('queue_stats', 'queue_histograms', 'name_stats', 'name_histograms', 'group_stats', 'bucket_stats', 'leases', 'sessions', 'done_tasks')
+	foreach my $view ('queue_stats', 'queue_histograms', 'name_stats', 'name_histograms', 'group_stats', 'subgroup_stats', 'bucket_stats', 'leases', 'sessions', 'done_tasks')
 	{
 		refused($node, "SELECT * FROM fairq.$view",
 			'55000', undef, qr/shared_preload_libraries/,

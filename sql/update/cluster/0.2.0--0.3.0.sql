@@ -34,17 +34,23 @@ BEGIN
 END
 $$;
 
-ALTER TYPE fairq.task ADD ATTRIBUTE name pg_catalog.text CASCADE;
-ALTER TYPE fairq.queue_task ADD ATTRIBUTE name pg_catalog.text CASCADE;
+ALTER TYPE fairq.task
+    ADD ATTRIBUTE name pg_catalog.text CASCADE,
+    ADD ATTRIBUTE subgroup_key pg_catalog.text CASCADE;
+ALTER TYPE fairq.queue_task
+    ADD ATTRIBUTE name pg_catalog.text CASCADE,
+    ADD ATTRIBUTE subgroup_key pg_catalog.text CASCADE;
 ALTER TYPE fairq.task_status
     ADD ATTRIBUTE name pg_catalog.text CASCADE,
     ADD ATTRIBUTE lost pg_catalog.int4 CASCADE,
     ADD ATTRIBUTE max_lost pg_catalog.int4 CASCADE,
-    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE;
+    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE,
+    ADD ATTRIBUTE subgroup_key pg_catalog.text CASCADE;
 ALTER TYPE fairq.task_done
     ADD ATTRIBUTE name pg_catalog.text CASCADE,
     ADD ATTRIBUTE lost pg_catalog.int4 CASCADE,
-    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE;
+    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE,
+    ADD ATTRIBUTE subgroup_key pg_catalog.text CASCADE;
 
 -- Where nothing was said, groups had four of more than eight nodes, and keep them: unique
 -- keys are there. They have all now, so it is written down.
