@@ -235,13 +235,15 @@ void
 turns_copy_group(uint32 number, GroupCopy *copy)
 {
 	FairGroup  *group = &group_entries[number];
-	Lane	   *lane = turns_lock_home(group);
+	Lane	   *lane = number == FAIRQ_NO_GROUP ? NULL : turns_lock_home(group);
 
 	memset(copy, 0, sizeof(GroupCopy));
+	copy->number = number;
 	copy->weight = 1;
 	if (lane == NULL)
 		return;
 	group = group_whole(group);
+	copy->number = group - group_entries;
 	copy->weight = group_weight(queue_state_by_number(group->key.queue), group);
 	copy->tags = turns_have_tags(group);
 	copy->resumed = group_line_resumed(&group->line);
@@ -269,7 +271,7 @@ turns_copy(uint32 number, LineCopy *copy)
 	}
 	copy->lane = lane;
 	copy->class = group->key.class;
-	copy->slot = group->slot;
+	copy->slot = group_whole(group)->slot;
 	copy->low = group->key.low;
 	copy->high = group->key.high;
 	queue = queue_state_by_number(group->key.queue);

@@ -423,7 +423,7 @@ turns_take_candidate(FairGroup *group, const TurnCandidate *candidate, bool more
 	turn->cost = candidate->cost;
 	turn->lane = candidate->lane;
 	turn->parked = candidate->parked;
-	turn_candidates_entry(candidate, group->slot, entry);
+	turn_candidates_entry(candidate, whole->slot, entry);
 	turn->charges[0] = turn->charges[1] = turns_no_charge;
 	turn->tag = turns_next(&whole->line);
 	if (candidate->parked)

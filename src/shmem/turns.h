@@ -52,6 +52,7 @@ typedef struct LineCopy
 /* What the turn of a group is of, for the same. */
 typedef struct GroupCopy
 {
+	uint32		number;
 	double		weight;
 	bool		tags;			/* the queue's policy has tags */
 	VirtualTime resumed;		/* no parked task has its turn before */

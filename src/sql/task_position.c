@@ -44,13 +44,14 @@ typedef struct Position
 	text	   *group;
 	uint32		number;			/* of its group, or FAIRQ_NO_GROUP */
 	uint32		limit;			/* of its group, or NO_LIMIT */
-	GroupInfo  *groups;			/* all there are */
-	int			n_groups;
+	uint32		subgroup_limit; /* of its subgroup */
+	TurnGroups	groups;			/* all that have turns */
 	bool		any_parked;		/* of its group, up to last_parked */
 	LaneEntry	last_parked;
 	bool		exact;			/* all was counted */
 	double		ahead;			/* ready tasks before it ... */
-	double		own;			/* ... and those of its group among them */
+	double		own;			/* ... and those of its group among them, */
+	double		own_subgroup;	/* and of its subgroup */
 } Position;
 
 static bool
@@ -154,11 +155,11 @@ count_before(RowReader *row, Lane *lane, const FairqAddress *address, int max,
 }
 
 /*
- * About when the limit of a task's group lets it start, in microseconds from
- * now; -1 if that cannot be said.
+ * About when a limit lets a task start before which there are so many of its
+ * group, in microseconds from now; -1 if that cannot be said.
  */
 static double
-limit_allows(QueueState *state, const Position *position)
+limit_allows(QueueState *state, uint32 number, double own)
 {
 	static const double median[] = {0.5};
 	LimitInfo	limit;
@@ -166,16 +167,16 @@ limit_allows(QueueState *state, const Position *position)
 	double		too_many;
 	int64		run_time;
 
-	if (position->limit == NO_LIMIT)
+	if (number == NO_LIMIT)
 		return 0;
-	limit_table_copy(position->limit, &limit);
+	limit_table_copy(number, &limit);
 	if (limit.settings.paused)
 		return -1;
 	if (limit.settings.rate > 0)
-		result = Max((position->own + 1 - limit.tokens) / limit.settings.rate * USECS_PER_SEC, 0);
+		result = Max((own + 1 - limit.tokens) / limit.settings.rate * USECS_PER_SEC, 0);
 
 	/* So many of its tasks have to end first, max_leased at a time. */
-	too_many = limit.leased + position->own + 1 - limit.settings.max_leased;
+	too_many = limit.leased + own + 1 - limit.settings.max_leased;
 	if (limit.settings.max_leased > 0 && too_many > 0)
 	{
 		if (stats_quantiles(state, STATS_RUN, median, 1, &run_time) == 0)
@@ -185,12 +186,26 @@ limit_allows(QueueState *state, const Position *position)
 	return result;
 }
 
+/* The same by the limits of its group and its subgroup. */
+static double
+limits_allow(QueueState *state, const Position *position)
+{
+	double		group = limit_allows(state, position->limit, position->own);
+	double		subgroup = limit_allows(state, position->subgroup_limit,
+										position->own_subgroup);
+
+	return group < 0 || subgroup < 0 ? -1 : Max(group, subgroup);
+}
+
 /* A task that was looked up. */
 typedef struct TaskPlace
 {
 	RowReader	row;
 	uint32		group;			/* its number, or FAIRQ_NO_GROUP */
-	double		in_line;		/* of the overflow: tasks before it in its line */
+	TurnGroups	groups;			/* all that have turns */
+	double		in_line;		/* of the overflow: tasks of its group before
+								 * it, */
+	double		in_subgroup;	/* and of its subgroup */
 	bool		exact;
 	const char *state;
 	bool		leased;
@@ -227,41 +242,53 @@ read_task(RowReader *row, int64 id)
 
 /*
  * Where a task of the overflow comes: at which tag, and behind how many of its
- * group.  Returns false if its line does not have it.
+ * group and its subgroup.  Returns false if its line does not have it.
  */
 static bool
 find_in_line(TaskPlace *task, int64 id)
 {
 	RowReader	row;
 	TurnWalk	walk;
+	GroupCopy	group;
 	LaneEntry	entry = {0};
-	LaneEntry	first = {0};
+	LaneEntry	first = {0};	/* of the same line */
+	LaneEntry	last = {0};
 	Lane	   *lane = NULL;
 	int			n = 0;
+	int			of_line = 0;
 	bool		more = false;
 
 	if (task->group == FAIRQ_NO_GROUP)
 		return false;
+	turns_copy_group(task->group, &group);
 	row_reader_begin(&row, task->row.rel, task->row.info);
-	turn_walk_begin(&walk, &row, task->group);
-	while (n < POSITION_ROWS && (more = turn_walk_next(&walk, &lane, &entry)) &&
-		   lanes_entry_task(&entry) < id)
+	turn_walk_begin(&walk, &row, group.number, &task->groups);
+	while (n < POSITION_ROWS && (more = turn_walk_next(&walk, &lane, &entry)))
 	{
+		bool		own = walk.heap == NULL || walk.current->info->number == task->group;
+
+		if (own && lanes_entry_task(&entry) >= id)
+			break;
 		n++;
-		if (lanes_entry_task(&first) == 0)
-			first = entry;
+		if (own && lanes_entry_task(&entry) != 0)
+		{
+			if (of_line++ == 0)
+				first = entry;
+			last = entry;
+		}
 	}
 	task->in_line = n;
+	task->in_subgroup = of_line;
 	task->exact = more && lanes_entry_task(&entry) == id;
-	if (more && !task->exact && lanes_entry_task(&first) != 0 &&
-		lanes_entry_task(&first) < lanes_entry_task(&entry))
+	if (more && !task->exact && lanes_entry_task(&first) < lanes_entry_task(&last))
 	{
 		/* So far as its id is beyond those that were looked at. */
 		double		times = ((double) id - (double) lanes_entry_task(&first)) /
-			((double) lanes_entry_task(&entry) - (double) lanes_entry_task(&first));
+			((double) lanes_entry_task(&last) - (double) lanes_entry_task(&first));
 		double		far = (mark_of(&entry) - mark_of(&first)) * times;
 
 		task->in_line = n * times;
+		task->in_subgroup = of_line * times;
 		entry.block = first.block + (int64) far;
 	}
 	if (lane != NULL)
@@ -287,7 +314,8 @@ find_task(TaskPlace *task, int64 id)
 	task->state = task_state_name(task_state);
 	task->placed = !row_is_null(row, COLUMN_ADDRESS);
 	task->group = placement_group(row);
-	task->in_line = 0;
+	turn_walk_groups(state, &task->groups);
+	task->in_line = task->in_subgroup = 0;
 	task->exact = true;
 	task->leased = (task->placed || task_state == TASK_OVERFLOW) &&
 		leases_find(queue_state_number(state), id, &task->lease);
@@ -313,9 +341,9 @@ count_turns(RowReader *row, int class, const FairqAddress *address, Position *po
 
 	if (address != NULL)
 		lanes_entry(&target, address, &row->tuple.t_self);
-	for (int i = 0; i < position->n_groups; i++)
+	for (int i = 0; i < position->groups.n; i++)
 	{
-		const GroupInfo *info = &position->groups[i];
+		const GroupInfo *info = &position->groups.infos[i];
 		double		charge = info->served > 0 ? info->served_cost / info->served : 1;
 		double		far;
 
@@ -355,7 +383,7 @@ count_own_line(TaskPlace *task, Position *position)
 		return;
 	lanes_entry(&target, &task->address, &task->row.tuple.t_self);
 	row_reader_begin(&row, task->row.rel, task->row.info);
-	turn_walk_begin(&walk, &row, task->group);
+	turn_walk_begin(&walk, &row, task->group, NULL);
 	while (n < POSITION_ROWS && turn_walk_next(&walk, &lane, &entry) &&
 		   (lanes_entry_task(&entry) == 0 ||
 			virtual_time_compare(walk.tag, lanes_entry_tag(&target)) < 0))
@@ -458,11 +486,23 @@ find_position(TaskPlace *task, Position *position)
 	GroupName	name;
 
 	position->group = DatumGetTextPCopy(row_value(row, COLUMN_GROUP_KEY));
-	name = group_name(position->group);
+	name = row_reader_group(row);
 	position->limit = limited_groups_find(state, &name);
+	position->subgroup_limit = NO_LIMIT;
 	position->number = task->group;
-	position->n_groups = groups_list(state, true, &position->groups);
+	if (name.subgroup)
+	{
+		GroupName	above = group_name_above(&name);
+		GroupCopy	group;
+
+		turns_copy_group(task->group, &group);
+		position->number = group.number;
+		position->subgroup_limit = position->limit;
+		position->limit = limited_groups_find(state, &above);
+	}
+	position->groups = task->groups;
 	position->ahead = position->own = task->in_line;
+	position->own_subgroup = task->in_subgroup;
 	position->exact = task->exact;
 	count_parked(task, &name, position);
 	count_own_line(task, position);
@@ -549,7 +589,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 		find_position(&task, &position);
 		values[1] = Int64GetDatum((int64) position.ahead);
 		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
-		allowed = limit_allows(info->state, &position);
+		allowed = limits_allow(info->state, &position);
 		nulls[2] = (rate <= 0 || allowed < 0 || info->paused);
 		if (!nulls[2])
 		{

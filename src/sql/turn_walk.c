@@ -191,6 +191,7 @@ line_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 	ItemPointerData tid;
 	bool		parked;
 
+	walk->before = walk->group;
 	while (next_place(current, row, &task, &tid, &parked))
 	{
 		VirtualTime tag = walk->group.next;
@@ -362,11 +363,13 @@ turn_walk_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 }
 
 /*
- * The rest of the line of the task that was found last is not walked along.
+ * The task that was found may not be taken: neither it nor the rest of its line
+ * is walked along.
  */
 void
 turn_walk_pass_line(TurnWalk *walk)
 {
+	walk->group = walk->before;
 	if (walk->heap != NULL)
 	{
 		LineWalk   *line = walk->current;

@@ -41,8 +41,9 @@ typedef struct TurnWalk
 	LineWalk   *lines;			/* one, or those of subgroups */
 	int			n;
 	binaryheap *heap;			/* of those of subgroups; NULL: one line */
-	LineWalk   *current;		/* of the task that was found */
-	VirtualTime tag;			/* of that */
+	GroupCopy	before;			/* the task that was found */
+	LineWalk   *current;		/* its line */
+	VirtualTime tag;
 } TurnWalk;
 
 extern void turn_walk_groups(QueueState *queue, TurnGroups *groups);
