@@ -5,7 +5,9 @@ Seen to fail: without the ids of keys that are cut off (two that begin alike mak
 whole scrape an error); without LIMIT 200; without coalesce() for null (sql_exporter
 leaves the metric out); an interval in place of its seconds; with leases that are
 overdue after a thousand seconds, not ten; without pg_monitor for the role; without the
-rules that rename the metrics of sql_exporter; with the tasks of further names left out.
+rules that rename the metrics of sql_exporter; with the tasks of further names left out;
+with max_groups and max_limits without subgroups; without GROUP BY for subgroups whose keys
+begin alike; without their bounds.
 """
 
 import json
@@ -61,6 +63,13 @@ def fill(connection):
     run("SELECT fairq.nack(receipt, 'no') FROM fairq.claim('batch', 2)")
     run("SELECT count(*) FROM fairq.claim('emails', 5)")
     run("SELECT fairq.open_session('worker', ttl => '1 h')")
+    run("SELECT fairq.create_queue('shared', subgroups => true)")
+    run("SELECT fairq.set_subgroup('shared', 'acme', 'ann', weight => 3), fairq.pause_subgroup('shared', 'acme', 'bob')")
+    run("SELECT fairq.set_subgroup('shared', 'acme', 'dora', max_leased => 2)")
+    for subgroup, number in (("ann", 5), ("bob", 4), (None, 2), *((text, 1) for text in HOSTILE if text)):
+        run("SELECT fairq.enqueue('shared', '{}', 'acme', subgroup_key => %s) FROM generate_series(1, %s)", (subgroup, number))
+    run("SELECT fairq.enqueue('shared', '{}', 'zeta', subgroup_key => 'ann') FROM generate_series(1, 4)")
+    run("SELECT count(*) FROM fairq.claim('shared', 2)")
     run("SELECT fairq.schedule('nightly <b>', 'batch', '@daily', '{}')")
 
 
@@ -168,14 +177,21 @@ def test_figures_are_those_of_the_views(stack):
             (f'fairq_group_paused{{{job},queue="emails",group="paused"}}', 1), (f'fairq_group_weight{{{job},group="vip"}}', 5),
             (f'fairq_group_max_leased{{{job},group="vip"}}', 1), (f'fairq_worker_running{{{job}}}', 1),
             (f'fairq_worker_expected{{{job}}}', 1), (f'fairq_launcher_running{{{job}}}', 1), (f'fairq_sessions{{{job}}}', 1),
-            (f'fairq_setting_used{{{job},setting="max_queues"}}', 4), (f'fairq_setting_size{{{job},setting="max_queues"}}', 256),
-            (f'fairq_setting_used_percent{{{job},setting="max_queues"}}', 100 * 4 / 256),
+            (f'fairq_setting_used{{{job},setting="max_queues"}}', 5), (f'fairq_setting_size{{{job},setting="max_queues"}}', 256),
+            (f'fairq_setting_used_percent{{{job},setting="max_queues"}}', 100 * 5 / 256),
             (f'fairq_schedule_failures{{{job},schedule="nightly <b>"}}', 0), (f'fairq_setting_used{{{job},setting="max_names"}}', 3),
             (f'fairq_name_enqueued_total{{{job},name="send"}}', 1), (f'fairq_name_done_total{{{job},name="send"}}', 1),
             (f'fairq_name_run_seconds_count{{{job},name="send"}}', 1), (f'fairq_name_failed_total{{{job},name="bill"}}', 2),
             (f'fairq_name_dead_total{{{job},name="bill"}}', 2), (f'fairq_name_lost_total{{{job},name="hang"}}', 1),
             (f'fairq_name_dead_total{{{job},name="hang"}}', 1), (f'fairq_name_failed_total{{{job},name="hang"}}', 0),
-            (f'count({{{job},name="send"}})', 49)):
+            (f'count({{{job},name="send"}})', 49),
+            (f'fairq_subgroups_with_work{{{job},queue="shared"}}', 3 + len(HOSTILE)),
+            (f'sum(fairq_subgroup_overflow{{{job},group="acme",subgroup="ann"}} + fairq_subgroup_leased{{{job},group="acme",subgroup="ann"}})', 5),
+            (f'fairq_subgroup_weight{{{job},group="acme",subgroup="ann"}}', 3), (f'fairq_subgroup_paused{{{job},subgroup="bob"}}', 1),
+            (f'fairq_subgroup_overflow{{{job},subgroup="bob"}}', 4), (f'sum(fairq_subgroup_leased{{{job}}})', 2),
+            (f'fairq_subgroup_share{{{job},group="zeta"}}', 1), (f'fairq_subgroup_expected_share{{{job},group="zeta"}}', 1),
+            (f'fairq_group_overflow{{{job},queue="shared",group="zeta"}}', 3),
+            (f'fairq_queue_overflow{{{job},queue="shared"}}', 13 + len(HOSTILE) - 1)):
         assert stack.value(expression) == value, expression
     buckets = stack.query(f'fairq_queue_wait_seconds_bucket{{{job},queue="emails"}}')
     assert len(buckets) == 20 and {value for labels, value in buckets if labels["le"] == "+Inf"} == {15}
@@ -215,7 +231,7 @@ def test_dashboard_variables_have_values(stack, database):
         match, label = re.fullmatch(r"label_values\((.*), (\w+)\)", query["query"]).groups()
         found[name] = stack.api(f"label/{label}/values", **{"match[]": match.replace("$database", ".*")})
     assert found["database"] == [database]
-    assert set(found["queue"]) == {"emails", "batch", "limited", 'odd "queue"\n{}\\'}
+    assert set(found["queue"]) == {"emails", "batch", "limited", 'odd "queue"\n{}\\', "shared"}
 
 
 # --- names ---
@@ -241,7 +257,7 @@ def test_names_are_bounded():
 
 def test_what_tenants_wrote_reaches_the_labels_as_it_is(stack):
     for job in ("pgfairq", "pgfairq-sql"):
-        found = stack.query(f'fairq_group_ready{{job="{job}",queue!~"emails|batch|limited"}}')
+        found = stack.query(f'fairq_group_ready{{job="{job}",queue!~"emails|batch|limited|shared"}}')
         groups = {labels.get("group", ""): value for labels, value in found}
         for group in HOSTILE:
             if len(group.encode()) <= 48:
@@ -267,15 +283,54 @@ def test_tenants_are_bounded(database):
             connection.execute("SELECT fairq.drop_queue(%s)", (f"crowd {queue:02}",))
 
 
+def test_subgroups_are_bounded(database):
+    sql = queries()["fairq_subgroup"][0]
+    with psycopg.connect(conninfo(database), autocommit=True) as connection, as_monitor(database) as monitor:
+        for queue in range(12):
+            connection.execute("SELECT fairq.create_queue(%s, subgroups => true)", (f"divided {queue:02}",))
+            connection.execute("""SELECT fairq.enqueue(%s, '{}', group_key => 'tenant ' || n %% 5, subgroup_key => 'user ' || n)
+                FROM generate_series(1, 60) n""", (f"divided {queue:02}",))
+        connection.execute("SELECT fairq.enqueue('divided 00', '{}', 'tenant 1', subgroup_key => %s || n) FROM generate_series(1, 3) n", (LONG,))
+        rows = monitor.execute(sql).fetchall()
+        divided = {row[2:5]: row for row in rows if row[1] == "divided 00"}
+        counts = dict(row[1:3] for row in monitor.execute(queries()["fairq_subgroups"][0]))
+        for queue in range(12):
+            connection.execute("SELECT fairq.drop_queue(%s)", (f"divided {queue:02}",))
+    assert len(rows) <= 100, len(rows)
+    assert len(divided) <= 10 and counts["divided 00"] == 63 and counts["divided 11"] == 60, (divided, counts)
+    alike = divided["tenant 1", LONG[:48] + "...", 3]
+    assert all(math.isnan(value) for value in alike[-2:]), "keys that begin alike are one, and have no share"
+
+
+def test_subgroups_count_for_the_settings_they_use():
+    """In a database that no exporter reads."""
+    database = re.search(r"dbname=(\S+)", new_database())[1]
+    with psycopg.connect(conninfo(database), autocommit=True) as connection, as_monitor(database) as monitor:
+        def used():
+            found = dict(row[1:3] for row in monitor.execute(queries()["fairq_setting"][0]))
+            return found["max_groups"], found["max_limits"]
+        connection.execute("SELECT fairq.create_queue('divided', subgroups => true)")
+        connection.execute("""SELECT fairq.enqueue('divided', '{}', group_key => 'tenant ' || n % 2, subgroup_key => 'user ' || n)
+            FROM generate_series(1, 6) n""")
+        assert used() == (2 + 6, 0)
+        connection.execute("SELECT fairq.set_group('divided', 'tenant 0', weight => 2), fairq.set_subgroup('divided', 'a', 'b', weight => 2)")
+        assert used() == (2 + 6, 2)
+        connection.execute("SELECT fairq.set_subgroup_defaults('divided', max_leased => 3)")
+        assert used() == (2 + 6, 2 + 6)
+
+
 def test_large_backlog_is_read_within_the_timeout(database):
-    """30,000 tenants with work; the role's statement_timeout ends what takes longer."""
+    """30,000 tenants with work, and 30,000 subgroups; the role's statement_timeout ends what takes longer."""
     with psycopg.connect(conninfo(database), autocommit=True) as connection, as_monitor(database) as monitor:
         connection.execute("SELECT fairq.create_queue('large')")
         connection.execute("""SELECT fairq.enqueue_many('large', array_agg(to_jsonb(n)), array_agg('tenant ' || n))
             FROM generate_series(1, 30000) n""")
+        connection.execute("SELECT fairq.create_queue('large, divided', subgroups => true)")
+        connection.execute("""SELECT fairq.enqueue_many('large, divided', array_agg(to_jsonb(n)), array_agg('tenant ' || n % 100),
+            subgroup_keys => array_agg('user ' || n)) FROM generate_series(1, 30000) n""")
         for name, (sql, _, _) in queries().items():
             assert len(monitor.execute(sql).fetchall()) <= 300, name
-        connection.execute("SELECT fairq.drop_queue('large')")
+        connection.execute("SELECT fairq.drop_queue('large'), fairq.drop_queue('large, divided')")
 
 
 # --- faults ---

@@ -3,7 +3,7 @@
 import type { Database } from './database.js';
 import { count } from './format.js';
 import { address, foreign, html, type Child, type Markup } from './html.js';
-import { groupParams } from './layout.js';
+import { groupParams, subgroupParams } from './layout.js';
 import type { Params } from './params.js';
 import { Problem } from './problem.js';
 
@@ -11,6 +11,7 @@ import { Problem } from './problem.js';
 interface Subject {
   queue: string;
   group: string;
+  subgroup: string;
   name: string;
   id: string;
 }
@@ -44,6 +45,7 @@ export interface Action {
 
 const toQueue = ({ queue }: Subject): string => address('/queue', { queue });
 const toTenant = ({ queue, group }: Subject): string => address('/tenant', { queue, group });
+const toSubgroup = ({ queue, group, subgroup }: Subject): string => address('/subgroup', { queue, group, subgroup });
 const toTask = ({ queue, id }: Subject): string => address('/task', { queue, id });
 const toDead = ({ queue }: Subject): string => address('/dead', { queue });
 const toDeadOfTenant = ({ queue, group }: Subject): string => address('/dead', { queue, ...groupParams(group) });
@@ -53,6 +55,30 @@ const revived = (answer: unknown): string =>
 
 const tenant = ({ queue, group }: Subject): Markup =>
   html`${group === '' ? 'tasks without a group' : html`tenant ${foreign(group)}`} in queue ${foreign(queue)}`;
+
+const subgroupOf = (subject: Subject): Markup =>
+  html`${subject.subgroup === '' ? 'tasks without a subgroup' : html`subgroup ${foreign(subject.subgroup)}`} of ${tenant(subject)}`;
+
+const FIELDS: readonly Field[] = [
+  {
+    name: 'weight',
+    label: 'Weight',
+    note: 'its share beside others; 1 is usual',
+    lowest: 0.001,
+    highest: 1000,
+    whole: false,
+  },
+  {
+    name: 'max_leased',
+    label: 'In flight at most',
+    note: '0: no limit',
+    lowest: 0,
+    highest: 2147483647,
+    whole: true,
+  },
+  { name: 'rate', label: 'Claims a second', note: '0: no limit', lowest: 0, highest: 1000000, whole: false },
+  { name: 'burst', label: 'Burst', note: '0: as many as the rate', lowest: 0, highest: 1000000, whole: true },
+];
 
 const QUEUE: Record<string, Action> = {
   'pause-queue': {
@@ -115,26 +141,7 @@ const TENANT: Record<string, Action> = {
   'set-tenant': {
     verb: 'Set weight and limits',
     about: ['queue', 'group'],
-    fields: [
-      {
-        name: 'weight',
-        label: 'Weight',
-        note: 'its share beside others; 1 is usual',
-        lowest: 0.001,
-        highest: 1000,
-        whole: false,
-      },
-      {
-        name: 'max_leased',
-        label: 'In flight at most',
-        note: '0: no limit',
-        lowest: 0,
-        highest: 2147483647,
-        whole: true,
-      },
-      { name: 'rate', label: 'Claims a second', note: '0: no limit', lowest: 0, highest: 1000000, whole: false },
-      { name: 'burst', label: 'Burst', note: '0: as many as the rate', lowest: 0, highest: 1000000, whole: true },
-    ],
+    fields: FIELDS,
     says: (
       subject,
     ) => html`The ${tenant(subject)} gets what is given here; what is left empty stays as it is. Limits are in force at
@@ -153,6 +160,62 @@ const TENANT: Record<string, Action> = {
     outcome: (answer, { group }) =>
       answer === true ? `Tenant ${group} has the defaults again.` : `Tenant ${group} had nothing of its own.`,
     then: toTenant,
+  },
+};
+
+const SUBGROUP: Record<string, Action> = {
+  'pause-subgroup': {
+    verb: 'Pause the subgroup',
+    about: ['queue', 'group', 'subgroup'],
+    says: (subject) =>
+      html`Claims return nothing of ${subgroupOf(subject)} until it is resumed. Others go on, also those of the tenant.`,
+    sql: 'SELECT fairq.pause_subgroup($1::text, $2::text, $3::text)',
+    outcome: (_, { group, subgroup }) => `Subgroup ${subgroup} of tenant ${group} is paused.`,
+    then: toSubgroup,
+  },
+  'resume-subgroup': {
+    verb: 'Resume the subgroup',
+    about: ['queue', 'group', 'subgroup'],
+    says: (subject) => html`Claims return tasks of ${subgroupOf(subject)} again.`,
+    sql: 'SELECT fairq.resume_subgroup($1::text, $2::text, $3::text)',
+    outcome: (_, { group, subgroup }) => `Subgroup ${subgroup} of tenant ${group} is resumed.`,
+    then: toSubgroup,
+  },
+  'revive-subgroup': {
+    verb: 'Revive the dead tasks',
+    danger: true,
+    about: ['queue', 'group', 'subgroup'],
+    says: (subject) => html`All dead tasks of ${subgroupOf(subject)} become ready, with all attempts, and run again.`,
+    sql: `SELECT coalesce(sum(fairq.revive($1::text, t.id)), 0)
+            FROM fairq.tasks($1::text, 'dead', $2::text) t WHERE coalesce(t.subgroup_key, '') = $3::text`,
+    outcome: revived,
+    then: ({ queue, group, subgroup }) =>
+      address('/dead', { queue, ...groupParams(group), ...subgroupParams(subgroup) }),
+  },
+  'set-subgroup': {
+    verb: 'Set weight and limits',
+    about: ['queue', 'group', 'subgroup'],
+    fields: FIELDS,
+    says: (
+      subject,
+    ) => html`The ${subgroupOf(subject)} gets what is given here; what is left empty stays as it is. Limits are in force at
+            once, a weight for tasks that get their place from now on.`,
+    sql: `SELECT fairq.set_subgroup($1::text, $2::text, $3::text, weight => $4::float8, max_leased => $5::int,
+            rate => $6::float8, burst => $7::int)`,
+    outcome: (_, { group, subgroup }) => `Weight and limits of subgroup ${subgroup} of tenant ${group} are set.`,
+    then: toSubgroup,
+  },
+  'reset-subgroup': {
+    verb: 'Back to defaults',
+    about: ['queue', 'group', 'subgroup'],
+    says: (subject) =>
+      html`Weight, limits and a pause of ${subgroupOf(subject)} are taken away; it has what the queue gives each subgroup.`,
+    sql: 'SELECT fairq.reset_subgroup($1::text, $2::text, $3::text)',
+    outcome: (answer, { group, subgroup }) =>
+      answer === true
+        ? `Subgroup ${subgroup} of tenant ${group} has the defaults again.`
+        : `Subgroup ${subgroup} of tenant ${group} had nothing of its own.`,
+    then: toSubgroup,
   },
 };
 
@@ -212,10 +275,12 @@ const TASK: Record<string, Action> = {
   },
 };
 
-export const ACTIONS: ReadonlyMap<string, Action> = new Map(Object.entries({ ...QUEUE, ...TENANT, ...NAME, ...TASK }));
+export const ACTIONS: ReadonlyMap<string, Action> = new Map(
+  Object.entries({ ...QUEUE, ...TENANT, ...SUBGROUP, ...NAME, ...TASK }),
+);
 
 export function subjectOf(action: Action, params: Params): Subject {
-  const subject: Subject = { queue: '', group: '', name: '', id: '' };
+  const subject: Subject = { queue: '', group: '', subgroup: '', name: '', id: '' };
   for (const part of action.about) {
     subject[part] = part === 'id' ? params.requiredId(part) : params.required(part);
   }

@@ -189,6 +189,12 @@ export function tenantLink(queue: string, key: string, id?: string): Markup {
   return html`<a href="${address('/tenant', { queue, group: key })}">${name}</a>`;
 }
 
+/** A subgroup of a tenant, by their whole keys. */
+export function subgroupLink(queue: string, group: string, key: string): Markup {
+  const name = key === '' ? html`<span class="none">(no subgroup)</span>` : foreign(key);
+  return html`<a href="${address('/subgroup', { queue, group, subgroup: key })}">${name}</a>`;
+}
+
 /** A name of tasks, with the list of those that have it. */
 export const nameLink = (list: '/tasks' | '/archive', queue: string, name: string): Markup =>
   html`<a href="${address(list, { queue, name })}">${foreign(name)}</a>`;
@@ -196,6 +202,19 @@ export const nameLink = (list: '/tasks' | '/archive', queue: string, name: strin
 /** The parameters of a list that say which tenant it is of. */
 export function groupParams(group: string | undefined): Record<string, string | undefined> {
   return group === '' ? { nogroup: '1' } : { group };
+}
+
+/** The same of a subgroup. */
+export function subgroupParams(subgroup: string | undefined): Record<string, string | undefined> {
+  return subgroup === '' ? { nosubgroup: '1' } : { subgroup };
+}
+
+/** Views of a page: their names, addresses, and which one this is. */
+export function tabs(...views: readonly (readonly [name: string, path: string, here: boolean])[]): Markup {
+  const links = views.map(([name, path, here]) =>
+    here ? html`<b aria-current="true">${name}</b> ` : html`<a href="${path}">${name}</a> `,
+  );
+  return html`<p class="tabs">${links}</p>`;
 }
 
 /** A choice of queues above a list; without script, so with a button. */
@@ -226,6 +245,11 @@ export function choice(
 
 export function input(name: string, label: string, value: string | undefined, placeholder = ''): Markup {
   return html`<label>${label} <input name="${name}" value="${value}" placeholder="${placeholder}"></label>`;
+}
+
+/** A field for a subgroup, where groups are divided. */
+export function subgroupInput(divided: boolean, value: string | undefined): Markup | false {
+  return divided && input('subgroup', 'Subgroup', value, 'the whole key');
 }
 
 export type ActionLink = readonly [name: string, words: string, params: Record<string, string | number | undefined>];

@@ -25,6 +25,11 @@ export class Params {
     return this.text('group') || (this.text('nogroup') === undefined ? undefined : '');
   }
 
+  /** The same for a subgroup, with `nosubgroup`. */
+  subgroup(): string | undefined {
+    return this.text('subgroup') || (this.text('nosubgroup') === undefined ? undefined : '');
+  }
+
   required(name: string): string {
     const value = this.text(name);
     if (value === undefined) {

@@ -18,6 +18,7 @@ import { queuesPage } from './pages/queues.js';
 import { schedulesPage } from './pages/schedules.js';
 import { searchPage } from './pages/search.js';
 import { settingsPage } from './pages/settings.js';
+import { subgroupPage, subgroupsPage } from './pages/subgroups.js';
 import { deadPage, onePage, tasksPage } from './pages/tasks.js';
 import { tenantPage, tenantsPage } from './pages/tenants.js';
 import { wholeDonePage, wholePage, type TextPage } from './pages/whole.js';
@@ -34,6 +35,8 @@ const PAGES: ReadonlyMap<string, Page> = new Map<string, Page>([
   ['/names', namesPage],
   ['/tenants', tenantsPage],
   ['/tenant', tenantPage],
+  ['/subgroups', subgroupsPage],
+  ['/subgroup', subgroupPage],
   ['/tasks', tasksPage],
   ['/task', onePage],
   ['/dead', deadPage],

@@ -267,7 +267,9 @@ test('a server that has not preloaded the library', async () => {
   try {
     refused(runToEnd([], database.name), 1, /shared_preload_libraries/);
   } finally {
-    pgCtl('restart', '-m', 'fast');
+    // A restart would keep the option.
+    pgCtl('stop', '-m', 'fast');
+    pgCtl('start');
     await database.client.end().catch(() => undefined);
     database.client = await connect(database.name);
   }

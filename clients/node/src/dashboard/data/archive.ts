@@ -12,6 +12,7 @@ export interface DoneTask {
   id: string;
   outcome: string;
   group_key: string;
+  subgroup_key: string | null;
   priority: string;
   cost: number;
   attempts: number;
@@ -36,7 +37,7 @@ export interface DoneTask {
 
 const columns = (list: boolean): string => {
   const characters = list ? LIST_CHARACTERS : PAGE_CHARACTERS;
-  return `d.id::text, d.outcome, d.group_key, d.priority::text, d.cost, d.attempts, d.unique_key,
+  return `d.id::text, d.outcome, d.group_key, d.subgroup_key, d.priority::text, d.cost, d.attempts, d.unique_key,
         d.name, coalesce(d.lost, 0) AS lost, ${historyColumn('d.history', list)},
         extract(epoch FROM d.enqueued_at)::float8 AS enqueued_at,
         extract(epoch FROM d.claimed_at)::float8 AS claimed_at,
@@ -57,6 +58,8 @@ export interface ArchiveQuery {
   queue: Queue;
   outcome?: Outcome | undefined;
   group?: string | undefined;
+  /** empty: those that have none */
+  subgroup?: string | undefined;
   name?: string | undefined;
   before?: Place | undefined;
   limit: number;
@@ -78,17 +81,18 @@ interface PageRow {
   id: string | null;
 }
 
-/** The ids and times of a window; of a name, those of the tasks that have it. */
+/** The ids and times of a window; of a name or a subgroup, those of the tasks that have it. */
 const ALL = 'unnest(ids, times) WITH ORDINALITY u(id, at, place)';
-const NAMED = `${ALL}, LATERAL fairq.get_done_task($1::text, u.id, u.at) d WHERE d.name = $8::text`;
+const CHOSEN = `${ALL}, LATERAL fairq.get_done_task($1::text, u.id, u.at) d
+            WHERE ($8::text IS NULL OR d.name = $8::text) AND ($9::text IS NULL OR coalesce(d.subgroup_key, '') = $9::text)`;
 
-/** A page of done tasks, those of an outcome, a group or a name if wanted. */
+/** A page of done tasks, those of an outcome, a group, a subgroup or a name if wanted. */
 export async function archivePage(reader: Reader, query: ArchiveQuery): Promise<ArchivePage> {
   const { queue } = query.queue;
-  const all = query.name === undefined;
+  const all = query.name === undefined && query.subgroup === undefined;
   const page: Scan<Place> = await scan<Place>(query.limit, query.before, async (before, rows, wanted) => {
     const row = (await reader.row<PageRow>(
-      `SELECT ARRAY(SELECT ${TIME('u.at')} || ' ' || u.id FROM ${all ? ALL : NAMED} ORDER BY u.place) AS found,
+      `SELECT ARRAY(SELECT ${TIME('u.at')} || ' ' || u.id FROM ${all ? ALL : CHOSEN} ORDER BY u.place) AS found,
             ${TIME('last_time')} AS time, last_id::text AS id
             FROM fairq_internal.done_page($1::text, ${AT('$2')}, $3::bigint, $4::int, $5::int, $6::text, $7::text)`,
       [
@@ -99,7 +103,7 @@ export async function archivePage(reader: Reader, query: ArchiveQuery): Promise<
         all ? wanted : rows,
         query.outcome ?? null,
         query.group ?? null,
-        ...(all ? [] : [query.name]),
+        ...(all ? [] : [query.name ?? null, query.subgroup ?? null]),
       ],
     ))!;
     return {

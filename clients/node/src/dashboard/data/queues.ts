@@ -24,6 +24,12 @@ export interface Queue {
   group_max_leased: number | null;
   group_rate: number | null;
   group_burst: number | null;
+  /** whether groups are divided into subgroups */
+  subgroups: boolean;
+  subgroup_weight: number | null;
+  subgroup_max_leased: number | null;
+  subgroup_rate: number | null;
+  subgroup_burst: number | null;
   paused: boolean;
   expire_after: number | null;
   backoff_jitter: number;
@@ -83,6 +89,7 @@ const numbers = (...names: string[]): string => names.map((name) => `${name}::fl
 const QUEUE_COLUMNS = `
     queue, owner::text, policy, buckets, max_attempts, max_lost, durable_leases, charge, notify, paused,
     group_required, group_max_leased, group_burst, group_weight, group_rate, backoff_jitter,
+    subgroups, subgroup_weight, subgroup_max_leased, subgroup_rate, subgroup_burst,
     default_priority::text, array_to_string(class_weights, ' : ') AS class_weights,
     ${seconds('lease', 'backoff_base', 'backoff_max', 'keep_done', 'expire_after')},
     ${numbers('max_ready', 'max_ready_per_group', 'max_depth')},

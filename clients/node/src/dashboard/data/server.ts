@@ -42,8 +42,8 @@ export function settingsInUse(reader: Reader): Promise<Use[]> {
                 current_setting('pgfairq.' || setting)::float8 AS available
             FROM (SELECT 'max_queues' AS setting, count(*) AS used FROM fairq.queues
                 UNION ALL SELECT 'max_lanes', count(*) FROM fairq.bucket_stats
-                UNION ALL SELECT 'max_groups', count(*) FROM fairq.group_stats
-                UNION ALL SELECT 'max_limits', count(*) FROM fairq.group_settings
+                UNION ALL SELECT 'max_groups', (SELECT count(*) FROM fairq.group_stats) + (SELECT count(*) FROM fairq.subgroup_stats)
+                UNION ALL SELECT 'max_limits', (SELECT count(*) FROM fairq.group_settings) + (SELECT count(*) FROM fairq.subgroup_settings)
                 UNION ALL SELECT 'max_leases', coalesce(sum(leased), 0) FROM fairq.queue_stats
                 UNION ALL SELECT 'max_sessions', count(*) FROM fairq.sessions
                 UNION ALL SELECT 'max_names', count(*) FILTER (WHERE NOT other) FROM fairq.name_stats

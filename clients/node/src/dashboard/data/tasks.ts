@@ -22,6 +22,7 @@ export interface Task {
   id: string;
   state: State;
   group_key: string;
+  subgroup_key: string | null;
   payload: string | null;
   payload_length: number | null;
   headers: string | null;
@@ -61,7 +62,7 @@ export function historyColumn(column: string, list: boolean): string {
 
 const taskColumns = (list: boolean): string => {
   const characters = list ? LIST_CHARACTERS : PAGE_CHARACTERS;
-  return `t.id::text, t.state, t.group_key, t.priority::text, t.cost, t.attempts, t.max_attempts,
+  return `t.id::text, t.state, t.group_key, t.subgroup_key, t.priority::text, t.cost, t.attempts, t.max_attempts,
         t.name, t.lost, t.max_lost, ${historyColumn('t.history', list)},
         ${beginning('t.payload', characters, list)}, ${beginning('t.headers', characters, list)},
         extract(epoch FROM t.enqueued_at)::float8 AS enqueued_at,
@@ -91,6 +92,8 @@ export interface TaskQuery {
   queue: Queue;
   state?: State | undefined;
   group?: string | undefined;
+  /** empty: those that have none */
+  subgroup?: string | undefined;
   name?: string | undefined;
   /** the id that the page before ended with */
   after?: string | undefined;
@@ -105,16 +108,17 @@ export interface TaskPage {
   unfinished: boolean;
 }
 
-/** Of ids those whose tasks have a name, in their order. */
-const NAMED = `ARRAY(SELECT u.id::text FROM unnest(ids) WITH ORDINALITY u(id, place), LATERAL fairq.get_task($1::text, u.id) t
-            WHERE t.name = $7::text ORDER BY u.place)`;
+/** Of ids those whose tasks have a name, or are of a subgroup, in their order. */
+const CHOSEN = `ARRAY(SELECT u.id::text FROM unnest(ids) WITH ORDINALITY u(id, place), LATERAL fairq.get_task($1::text, u.id) t
+            WHERE ($7::text IS NULL OR t.name = $7::text)
+                AND ($8::text IS NULL OR coalesce(t.subgroup_key, '') = $8::text) ORDER BY u.place)`;
 
-/** A page of tasks by id, those of a state, a group or a name if wanted. */
+/** A page of tasks by id, those of a state, a group, a subgroup or a name if wanted. */
 export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPage> {
   const read = async (after: string | undefined, rows: number, wanted: number): Promise<Window<string>> => {
-    const all = query.name === undefined;
+    const all = query.name === undefined && query.subgroup === undefined;
     const row = await reader.row<{ found: string[]; last: string | null }>(
-      `SELECT ${all ? 'ids::text[]' : NAMED} AS found, last_id::text AS last
+      `SELECT ${all ? 'ids::text[]' : CHOSEN} AS found, last_id::text AS last
             FROM fairq_internal.tasks_page($1::text, $2::bigint, $3::int, $4::int, $5::text, $6::text)`,
       [
         query.queue.queue,
@@ -123,7 +127,7 @@ export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPa
         all ? wanted : rows,
         query.state ?? null,
         query.group ?? null,
-        ...(all ? [] : [query.name]),
+        ...(all ? [] : [query.name ?? null, query.subgroup ?? null]),
       ],
     );
     return { found: row!.found, ...(row!.last === null ? {} : { last: row!.last }) };

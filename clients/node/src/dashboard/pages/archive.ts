@@ -14,19 +14,23 @@ import {
   number,
   queueChoice,
   queueLink,
+  subgroupInput,
+  subgroupParams,
   table,
   taskLink,
   tenantLink,
 } from '../layout.js';
-import { between, excerpt, named, outcomeBadge } from './parts.js';
+import { between, excerpt, named, outcomeBadge, subgroupColumn } from './parts.js';
 
 function doneTable(queue: string, tasks: readonly DoneTask[], now: number, none: string): Markup {
+  const { columns, cells } = subgroupColumn(queue, tasks);
   return table(
     [
       number('Id'),
       'Outcome',
       'Name',
       'Tenant',
+      ...columns,
       number('Done'),
       number('Waited', 'from the enqueue to the last claim'),
       number('Ran'),
@@ -40,6 +44,7 @@ function doneTable(queue: string, tasks: readonly DoneTask[], now: number, none:
       outcomeBadge(one.outcome),
       named(one.name),
       tenantLink(queue, one.group_key),
+      ...cells(one),
       moment(one.done_at, now),
       between(one.enqueued_at, one.claimed_at),
       between(one.claimed_at, one.done_at),
@@ -79,15 +84,16 @@ async function list(context: Context, queue: Queue): Promise<Markup> {
   }
   const outcome = params.choice('outcome', OUTCOMES);
   const group = params.group();
+  const subgroup = params.subgroup();
   const name = params.text('name') || undefined;
   const found = await reader.attempt(() =>
-    archivePage(reader, { queue, outcome, group, name, before: place(context), limit: PAGE_ROWS }),
+    archivePage(reader, { queue, outcome, group, subgroup, name, before: place(context), limit: PAGE_ROWS }),
   );
   if (found.problem !== undefined) {
     return notShown('The archive is not shown.', found.problem);
   }
   const none = found.value.unfinished ? 'None among those that were looked at.' : 'None.';
-  return html`${doneTable(queue.queue, found.value.tasks, server.now, none)}${goOn(found.value, { queue: queue.queue, outcome, name, ...groupParams(group) })}`;
+  return html`${doneTable(queue.queue, found.value.tasks, server.now, none)}${goOn(found.value, { queue: queue.queue, outcome, name, ...groupParams(group), ...subgroupParams(subgroup) })}`;
 }
 
 export async function archiveList(context: Context): Promise<View> {
@@ -107,7 +113,7 @@ export async function archiveList(context: Context): Promise<View> {
     'Tenant',
     params.text('group'),
     'the whole key',
-  )}${input('name', 'Name', params.text('name'))}`;
+  )}${subgroupInput(queue.subgroups, params.subgroup())}${input('name', 'Name', params.text('name'))}`;
   return {
     title: 'Archive',
     section: 'archive',

@@ -1,14 +1,18 @@
 /** The page that asks before something is done. */
 
-import { numbersOf, subjectOf, type Action } from '../actions.js';
+import { numbersOf, subjectOf, type Action, type Subject } from '../actions.js';
 import type { Context, View } from '../context.js';
-import { settingsOfTenant } from '../data/tenants.js';
+import type { Reader } from '../database.js';
+import { settingsOfSubgroup } from '../data/subgroups.js';
+import { settingsOfTenant, type TenantSettings } from '../data/tenants.js';
 import { task } from '../data/tasks.js';
 import { html, type Child, type Markup } from '../html.js';
 import { NOTHING } from '../format.js';
 import { facts } from '../layout.js';
 import type { Params } from '../params.js';
 import { excerpt, stateBadge } from './parts.js';
+
+type Given = Pick<TenantSettings, 'weight' | 'max_leased' | 'rate' | 'burst'>;
 
 /** What the action is about, as far as that helps to decide. */
 async function detail(context: Context): Promise<Child> {
@@ -25,6 +29,7 @@ async function detail(context: Context): Promise<Child> {
       ['state', stateBadge(one.state)],
       ['name', one.name === null ? NOTHING : excerpt(one.name, null)],
       ['tenant', excerpt(one.group_key, null)],
+      ...(one.subgroup_key === null ? [] : ([['subgroup', excerpt(one.subgroup_key, null)]] as const)),
       ['payload', excerpt([...one.payload!].slice(0, 160).join(''), one.payload_length)],
     ])
   );
@@ -42,6 +47,13 @@ function chosen(action: Action, values: readonly (number | null)[]): Markup {
         ${(action.fields ?? []).map((field, index) => html`<input type="hidden" name="${field.name}" value="${values[index] ?? ''}">`)}`;
 }
 
+/** What was given to what the action is about. */
+function ownOf(reader: Reader, action: Action, { queue, group, subgroup }: Subject): Promise<Given | undefined> {
+  return action.about.includes('subgroup')
+    ? settingsOfSubgroup(reader, queue, group, subgroup)
+    : settingsOfTenant(reader, queue, group);
+}
+
 /**
  * Asks. An action that takes numbers has two steps: they are given (there is no form yet), then
  * shown again.
@@ -49,11 +61,11 @@ function chosen(action: Action, values: readonly (number | null)[]): Markup {
 export async function confirmPage(context: Context, action: Action, form: Params | undefined): Promise<View> {
   const subject = subjectOf(action, context.params);
   const asks = action.fields !== undefined && form === undefined;
-  const own = asks ? await settingsOfTenant(context.reader, subject.queue, subject.group) : undefined;
+  const own = asks ? await ownOf(context.reader, action, subject) : undefined;
   const values =
     form !== undefined
       ? numbersOf(action, form)
-      : (action.fields ?? []).map((field) => own?.[field.name as 'weight' | 'max_leased' | 'rate' | 'burst'] ?? null);
+      : (action.fields ?? []).map((field) => own?.[field.name as keyof Given] ?? null);
   const fields = asks ? inputs(action, values) : chosen(action, values);
   const button = asks
     ? html`<button>Go on</button>`

@@ -7,7 +7,7 @@ import type { State, Task } from '../data/tasks.js';
 import { endsOf } from '../../status.js';
 import { bytes, count, decimal, duration, moment, NOTHING } from '../format.js';
 import { address, foreign, foreignBlock, html, type Child, type Markup } from '../html.js';
-import { badge, facts, nameLink, number, table, taskLink, tenantLink } from '../layout.js';
+import { badge, facts, nameLink, number, queueLink, subgroupLink, table, taskLink, tenantLink } from '../layout.js';
 
 const LEVELS: Partial<Record<State, 'good' | 'warn' | 'bad'>> = {
   leased: 'good',
@@ -68,14 +68,41 @@ function when(one: Task, now: number): Child {
   }
 }
 
+interface OfSubgroup {
+  group_key: string;
+  subgroup_key: string | null;
+}
+
+/** The subgroups of tasks in a list, where there are any: the column, and its cell of a task. */
+export function subgroupColumn(
+  queue: string,
+  tasks: readonly OfSubgroup[],
+): { columns: string[]; cells: (one: OfSubgroup) => Child[] } {
+  return tasks.some((one) => one.subgroup_key !== null)
+    ? {
+        columns: ['Subgroup'],
+        cells: (one) => [one.subgroup_key === null ? '' : subgroupLink(queue, one.group_key, one.subgroup_key)],
+      }
+    : { columns: [], cells: () => [] };
+}
+
+/** Whose a task is. */
+export function ofWhom(queue: string, one: OfSubgroup): Markup {
+  return html`of ${
+    one.subgroup_key !== null && html`subgroup ${subgroupLink(queue, one.group_key, one.subgroup_key)} of `
+  }tenant ${tenantLink(queue, one.group_key)} in queue ${queueLink(queue)}`;
+}
+
 export function taskTable(context: Context, queue: string, tasks: readonly Task[], none: Child): Markup {
   const { now } = context.server;
+  const { columns, cells } = subgroupColumn(queue, tasks);
   return table(
     [
       number('Id'),
       'State',
       'Name',
       'Tenant',
+      ...columns,
       'Payload',
       number('Attempts'),
       number('Lost'),
@@ -88,6 +115,7 @@ export function taskTable(context: Context, queue: string, tasks: readonly Task[
       stateBadge(one.state),
       named(one.name),
       tenantLink(queue, one.group_key),
+      ...cells(one),
       excerpt(one.payload, one.payload_length, 'large'),
       ofMost(one.attempts, one.max_attempts),
       one.lost === 0 ? '' : ofMost(one.lost, one.max_lost),
@@ -101,12 +129,24 @@ export function taskTable(context: Context, queue: string, tasks: readonly Task[
 
 /** The dead, with what they died of. */
 export function deadTable(context: Context, queue: string, tasks: readonly Task[], none: Child): Markup {
+  const { columns, cells } = subgroupColumn(queue, tasks);
   return table(
-    [number('Id'), 'Name', 'Tenant', 'Last error', 'Payload', number('Attempts'), number('Lost'), number('Enqueued')],
+    [
+      number('Id'),
+      'Name',
+      'Tenant',
+      ...columns,
+      'Last error',
+      'Payload',
+      number('Attempts'),
+      number('Lost'),
+      number('Enqueued'),
+    ],
     tasks.map((one) => [
       taskLink(queue, one.id),
       named(one.name),
       tenantLink(queue, one.group_key),
+      ...cells(one),
       excerpt(one.last_error, one.last_error_length),
       excerpt(one.payload, one.payload_length, 'large'),
       String(one.attempts),

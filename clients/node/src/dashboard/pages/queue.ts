@@ -11,7 +11,7 @@ import type { Sample } from '../sampler.js';
 import { busyNames, FIGURES_NOT_SHOWN } from './names.js';
 import { counted } from './parts.js';
 import { remarks } from './queues.js';
-import { tenantTable } from './tenants.js';
+import { tenantsOf } from './tenants.js';
 
 const TENANTS = 8;
 const NAMES = 8;
@@ -167,6 +167,15 @@ function settings(queue: Queue): Markup {
     ['in flight of a tenant at most', limit(queue.group_max_leased)],
     ['claims a second of a tenant', limit(queue.group_rate)],
     ['burst of a tenant', limit(queue.group_burst)],
+    ...(queue.subgroups
+      ? ([
+          ['tenants are divided into subgroups', 'yes'],
+          ['weight of a subgroup', decimal(queue.subgroup_weight)],
+          ['in flight of a subgroup at most', limit(queue.subgroup_max_leased)],
+          ['claims a second of a subgroup', limit(queue.subgroup_rate)],
+          ['burst of a subgroup', limit(queue.subgroup_burst)],
+        ] as const)
+      : []),
   ])}`;
 }
 
@@ -191,7 +200,7 @@ export async function queuePage(context: Context): Promise<View> {
             ${actions(context, queue.paused ? ['resume-queue', 'Resume', { queue: name }] : ['pause-queue', 'Pause', { queue: name }])}
             ${figuresOrWhy}
             <h2>Tenants with most work</h2>
-            ${tenantTable(name, busy, 'No tenant has work.')}
+            ${await tenantsOf(context, queue, busy, 'No tenant has work.')}
             <p class="next"><a href="${address('/tenants', { queue: name })}">All tenants</a>
             <a href="${address('/tasks', { queue: name })}">Tasks</a>
             <a href="${address('/leases', { queue: name })}">Leases</a>

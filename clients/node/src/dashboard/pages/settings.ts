@@ -10,8 +10,8 @@ import { badge, facts, notShown, number, table } from '../layout.js';
 const MEANING: Record<string, string> = {
   max_queues: 'queues',
   max_lanes: 'buckets × classes in use',
-  max_groups: 'tenants with work (more, if they use several classes)',
-  max_limits: 'tenants with settings of their own (and where defaults limit: tenants with work)',
+  max_groups: 'tenants and subgroups with work (more, if they use several classes)',
+  max_limits: 'tenants and subgroups with settings of their own (and where defaults limit: those with work)',
   max_leases: 'tasks in flight',
   max_sessions: 'sessions',
   max_schedules: 'schedules',

@@ -29,12 +29,14 @@ import {
   number,
   queueChoice,
   queueLink,
+  subgroupInput,
+  subgroupParams,
   table,
   taskLink,
-  tenantLink,
+  type ActionLink,
 } from '../layout.js';
 import { Problem } from '../problem.js';
-import { deadTable, doneFacts, endsTable, long, stateBadge, taskTable } from './parts.js';
+import { deadTable, doneFacts, endsTable, long, ofWhom, stateBadge, taskTable } from './parts.js';
 
 function goOn(page: TaskPage, path: string, params: Record<string, string | undefined>): Markup {
   const more = nextPage(
@@ -72,15 +74,22 @@ async function list(context: Context, queue: Queue, path: string, state: State |
     return html`<p class="none">None.</p>`;
   }
   const group = params.group();
+  const subgroup = params.subgroup();
   const name = params.text('name') || undefined;
   const found = await reader.attempt(() =>
-    taskPage(reader, { queue, state, group, name, after: params.id('after'), limit: PAGE_ROWS }),
+    taskPage(reader, { queue, state, group, subgroup, name, after: params.id('after'), limit: PAGE_ROWS }),
   );
   if (found.problem !== undefined) {
     return notShown('Tasks are not shown.', found.problem);
   }
   const none = found.value.unfinished ? 'None among those that were looked at.' : 'None.';
-  const same = { queue: queue.queue, name, ...groupParams(group), ...(path === '/tasks' ? { state } : {}) };
+  const same = {
+    queue: queue.queue,
+    name,
+    ...groupParams(group),
+    ...subgroupParams(subgroup),
+    ...(path === '/tasks' ? { state } : {}),
+  };
   return html`${(path === '/dead' ? deadTable : taskTable)(context, queue.queue, found.value.tasks, none)}${goOn(found.value, path, same)}`;
 }
 
@@ -97,7 +106,7 @@ export async function tasksPage(context: Context): Promise<View> {
   }
   const queue = await findQueue(reader, asked);
   const state = params.choice('state', STATES);
-  const filters = html`${choice('state', 'State', STATES, state, 'all')}${input('group', 'Tenant', params.text('group'), 'the whole key')}${input('name', 'Name', params.text('name'))}`;
+  const filters = html`${choice('state', 'State', STATES, state, 'all')}${input('group', 'Tenant', params.text('group'), 'the whole key')}${subgroupInput(queue.subgroups, params.subgroup())}${input('name', 'Name', params.text('name'))}`;
   return {
     title: 'Tasks',
     section: 'tasks',
@@ -106,6 +115,33 @@ export async function tasksPage(context: Context): Promise<View> {
             <p class="note">By id, the oldest first. What is claimed next is a matter of turns, not of ids.</p>
             ${await list(context, queue, '/tasks', state)}`,
   };
+}
+
+interface Narrowed {
+  queue: string;
+  group: string | undefined;
+  subgroup: string | undefined;
+  name: string | undefined;
+}
+
+/** The button for what the page is narrowed to; none where there is no action for just that. */
+function revivals(context: Context, of: Narrowed): Markup | false {
+  const { group, subgroup, name } = of;
+  const link = (which: string, words: string): ActionLink => [which, words, { ...of }];
+  return subgroup === undefined
+    ? actions(
+        context,
+        group === undefined && name === undefined && link('revive-all', 'Revive all'),
+        group !== undefined && name === undefined && link('revive-tenant', 'Revive those of the tenant'),
+        group === undefined && name !== undefined && link('revive-name', 'Revive those of the name'),
+        group !== undefined &&
+          name !== undefined &&
+          link('revive-tenant-name', 'Revive those of the tenant and the name'),
+      )
+    : actions(
+        context,
+        group !== undefined && name === undefined && link('revive-subgroup', 'Revive those of the subgroup'),
+      );
 }
 
 export async function deadPage(context: Context): Promise<View> {
@@ -124,7 +160,7 @@ export async function deadPage(context: Context): Promise<View> {
   const dead = stats.find((one) => one.queue === asked)?.dead ?? 0;
   const group = params.group();
   const name = params.text('name') || undefined;
-  const of = { queue: asked, group, name };
+  const subgroup = params.subgroup();
   const summary = table(
     ['Queue', number('Dead')],
     stats
@@ -147,18 +183,8 @@ export async function deadPage(context: Context): Promise<View> {
               'Tenant',
               group,
               'the whole key',
-            )}${input('name', 'Name', name)}<button>Show</button></form>
-            ${
-              dead > 0 &&
-              actions(
-                context,
-                group === undefined && name === undefined && ['revive-all', 'Revive all', of],
-                group !== undefined && name === undefined && ['revive-tenant', 'Revive those of the tenant', of],
-                group === undefined && name !== undefined && ['revive-name', 'Revive those of the name', of],
-                group !== undefined &&
-                  name !== undefined && ['revive-tenant-name', 'Revive those of the tenant and the name', of],
-              )
-            }
+            )}${subgroupInput(queue.subgroups, subgroup)}${input('name', 'Name', name)}<button>Show</button></form>
+            ${dead > 0 && revivals(context, { queue: asked, group, subgroup, name })}
             ${dead === 0 ? html`<p class="none">None.</p>` : await list(context, queue, '/dead', 'dead')}`,
   };
 }
@@ -209,7 +235,7 @@ async function waiting(context: Context, queue: Queue, one: Task): Promise<Marku
   const { reader, server } = context;
   const of = { queue: queue.queue, id: one.id };
   const waits = one.state === 'held' ? await dependencies(reader, queue.queue, one.id) : [];
-  return html`<p>of tenant ${tenantLink(queue.queue, one.group_key)} in queue ${queueLink(queue.queue)}</p>
+  return html`<p>${ofWhom(queue.queue, one)}</p>
         ${actions(context, one.state === 'dead' && ['revive', 'Revive', of], ['cancel', 'Cancel', of])}
         ${taskFacts(queue.queue, one, server.now)}${await positionOf(context, queue.queue, one)}
         ${long('Last error', one.last_error, one.last_error_length, { ...of, part: 'last_error' }, '/whole')}
@@ -221,7 +247,7 @@ async function waiting(context: Context, queue: Queue, one: Task): Promise<Marku
 
 function done(context: Context, queue: Queue, one: DoneTask): Markup {
   const of = { queue: queue.queue, id: one.id };
-  return html`<p>of tenant ${tenantLink(queue.queue, one.group_key)} in queue ${queueLink(queue.queue)}; it has ended, and is in the archive.</p>
+  return html`<p>${ofWhom(queue.queue, one)}; it has ended, and is in the archive.</p>
         ${doneFacts(queue.queue, one, context.server.now)}
         ${long('Result', one.result, one.result_length, { ...of, part: 'result' }, '/whole-done')}
         ${long('Last error', one.last_error, one.last_error_length, { ...of, part: 'last_error' }, '/whole-done')}

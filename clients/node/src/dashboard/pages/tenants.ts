@@ -15,13 +15,13 @@ import {
   type TenantOrder,
   type TenantSettings,
 } from '../data/tenants.js';
+import { subgroupCounts } from '../data/subgroups.js';
 import { taskPage } from '../data/tasks.js';
 import { count, decimal, duration, NOTHING, percent } from '../format.js';
 import { address, html, type Child, type Markup } from '../html.js';
 import {
   actions,
   badge,
-  facts,
   groupParams,
   input,
   nextPage,
@@ -30,9 +30,12 @@ import {
   queueChoice,
   queueLink,
   table,
+  tabs,
   tenantLink,
 } from '../layout.js';
+import { limits, ownSettings, settingWord } from './limits.js';
 import { taskTable } from './parts.js';
+import { subgroupsOfTenant } from './subgroups.js';
 
 const TITLES: Record<TenantOrder, string> = {
   waiting: 'most waiting',
@@ -41,29 +44,6 @@ const TITLES: Record<TenantOrder, string> = {
   behind: 'furthest behind',
   served: 'most served',
 };
-
-/** What a tenant may have, where that is limited. */
-function limits(tenant: Tenant): Markup[] {
-  return [
-    ...(tenant.paused ? [badge('paused', 'warn')] : []),
-    ...(tenant.max_leased === null
-      ? []
-      : [
-          badge(
-            `${count(tenant.leased)} of ${count(tenant.max_leased)} in flight`,
-            tenant.leased >= tenant.max_leased ? 'warn' : '',
-          ),
-        ]),
-    ...(tenant.rate === null
-      ? []
-      : [
-          badge(
-            `${decimal(tenant.rate)}/s, ${decimal(Math.floor(tenant.tokens ?? 0))} left now`,
-            (tenant.tokens ?? 0) < 1 ? 'warn' : '',
-          ),
-        ]),
-  ];
-}
 
 /** How far a tenant is from its due, in costs; near zero is fair. */
 function behind(value: number | null): string {
@@ -77,12 +57,18 @@ function behind(value: number | null): string {
   return rounded > 0 ? `${decimal(rounded)} behind` : `${decimal(-rounded)} ahead`;
 }
 
-export function tenantTable(queue: string, list: readonly Tenant[], none: Child): Markup {
+/** subgroups: how many of them with work groups have, by their keys as views show them, where groups are divided. */
+function tenantTable(
+  queue: string,
+  list: readonly Tenant[],
+  none: Child,
+  subgroups?: ReadonlyMap<string, number>,
+): Markup {
   const highest = Math.max(0, ...list.map((one) => Math.max(one.share ?? 0, one.expected_share ?? 0)));
   const columns = [
     'Tenant',
     number('Ready'),
-    number('Overflow', 'waits for room'),
+    number('Overflow', subgroups === undefined ? 'waits for room' : 'waits in the subgroups'),
     number('Leased', 'in flight'),
     number('Longest wait'),
     number('Weight'),
@@ -92,6 +78,7 @@ export function tenantTable(queue: string, list: readonly Tenant[], none: Child)
     'Share, and its due',
     number('Balance', 'in costs, which are tasks unless they say otherwise; a task or two is fair'),
     'Limits',
+    ...(subgroups === undefined ? [] : [number('Subgroups', 'that have work')]),
   ];
   return table(
     columns,
@@ -108,9 +95,24 @@ export function tenantTable(queue: string, list: readonly Tenant[], none: Child)
       shareBar(one.share, one.expected_share, highest),
       behind(one.behind),
       limits(one),
+      ...(subgroups === undefined ? [] : [subgroupCount(queue, one, subgroups.get(one.group_key) ?? 0)]),
     ]),
     none,
   );
+}
+
+/** How many subgroups a tenant has with work, and the way to them; of a key that is cut off, from the tenant's page. */
+function subgroupCount(queue: string, one: Tenant, subgroups: number): Child {
+  return one.cut
+    ? ''
+    : html`<a href="${address('/subgroups', { queue, group: one.group_key })}">${count(subgroups)}</a>`;
+}
+
+/** Tenants, with their subgroups counted where they have any. */
+export async function tenantsOf(context: Context, queue: Queue, list: readonly Tenant[], none: Child): Promise<Markup> {
+  const keys = list.map((one) => one.group_key);
+  const counts = queue.subgroups ? await subgroupCounts(context.reader, queue.queue, keys) : undefined;
+  return tenantTable(queue.queue, list, none, counts);
 }
 
 const EXPLAINED = html`<p class="note">A share is of what the queue has served while the tenant had work, and its due is
@@ -118,37 +120,27 @@ const EXPLAINED = html`<p class="note">A share is of what the queue has served w
     others look unfair. The balance is the difference: within a task or two the queue is fair. A tenant that is
     paused or at a limit falls behind, and the others get ahead by what it leaves.</p>`;
 
-function view(words: 'work' | 'settings', queue: string): Markup {
-  const link = (which: 'work' | 'settings', text: string): Markup =>
-    which === words
-      ? html`<b aria-current="true">${text}</b>`
-      : html`<a href="${address('/tenants', { queue, view: which })}">${text}</a>`;
-  return html`<p class="tabs">${link('work', 'With work')} ${link('settings', 'With settings of their own')}</p>`;
-}
-
 function settingsTable(queue: string, list: readonly TenantSettings[]): Markup {
-  const own = (value: number | null): string =>
-    value === null ? 'default' : value === 0 ? 'no limit' : decimal(value);
   return table(
     ['Tenant', number('Weight'), number('In flight at most'), number('Claims a second'), number('Burst'), ''],
     list.map((one) => [
       tenantLink(queue, one.group_key),
-      own(one.weight),
-      own(one.max_leased),
-      own(one.rate),
-      own(one.burst),
+      settingWord(one.weight),
+      settingWord(one.max_leased),
+      settingWord(one.rate),
+      settingWord(one.burst),
       one.paused === true && badge('paused', 'warn'),
     ]),
     'No tenant of this queue was given anything.',
   );
 }
 
-async function workList(context: Context, queue: string, order: TenantOrder, find: string): Promise<Markup> {
+async function workList(context: Context, queue: Queue, order: TenantOrder, find: string): Promise<Markup> {
   const rank = context.params.number('rank');
   const key = context.params.text('key');
   const id = context.params.uuid('id');
   const list = await tenants(context.reader, {
-    queue,
+    queue: queue.queue,
     order,
     find,
     limit: PAGE_ROWS + 1,
@@ -156,8 +148,8 @@ async function workList(context: Context, queue: string, order: TenantOrder, fin
   });
   const shown = list.slice(0, PAGE_ROWS);
   const last = shown.at(-1);
-  return html`${tenantTable(queue, shown, find === '' ? 'No tenant has work.' : 'No tenant with work has this in its key.')}
-        ${nextPage('/tenants', list.length > PAGE_ROWS ? { queue, order, find, rank: String(last!.rank), key: last!.group_key, id: last!.group_id } : undefined)}
+  return html`${await tenantsOf(context, queue, shown, find === '' ? 'No tenant has work.' : 'No tenant with work has this in its key.')}
+        ${nextPage('/tenants', list.length > PAGE_ROWS ? { queue: queue.queue, order, find, rank: String(last!.rank), key: last!.group_key, id: last!.group_id } : undefined)}
         ${EXPLAINED}`;
 }
 
@@ -179,7 +171,7 @@ export async function tenantsPage(context: Context): Promise<View> {
       body: html`<p class="none">There is no queue in this database.</p>`,
     };
   }
-  const queue = (await findQueue(reader, asked)).queue;
+  const queue = await findQueue(reader, asked);
   const which = params.choice('view', ['work', 'settings'] as const) ?? 'work';
   const order = params.choice('order', TENANT_ORDERS) ?? 'waiting';
   const find = params.text('find') ?? '';
@@ -195,33 +187,28 @@ export async function tenantsPage(context: Context): Promise<View> {
     title: 'Tenants',
     section: 'tenants',
     refreshable: true,
-    body: html`${queueChoice('/tenants', names, queue, undefined, filters)}${view(which, queue)}
-            ${which === 'work' ? await workList(context, queue, order, find) : await settingsList(context, queue, find)}`,
+    body: html`${queueChoice('/tenants', names, queue.queue, undefined, filters)}${tabs(
+              ['With work', address('/tenants', { queue: queue.queue, view: 'work' }), which === 'work'],
+              [
+                'With settings of their own',
+                address('/tenants', { queue: queue.queue, view: 'settings' }),
+                which === 'settings',
+              ],
+            )}
+            ${which === 'work' ? await workList(context, queue, order, find) : await settingsList(context, queue.queue, find)}`,
   };
 }
 
-function ownSettings(own: TenantSettings | undefined): Markup {
-  const word = (value: number | null | undefined): string =>
-    value === null || value === undefined ? 'default' : value === 0 ? 'no limit' : decimal(value);
-  return facts([
-    ['weight', word(own?.weight)],
-    ['in flight at most', word(own?.max_leased)],
-    ['claims a second', word(own?.rate)],
-    ['burst', word(own?.burst)],
-    ['paused', own?.paused === true ? 'yes' : 'no'],
-  ]);
-}
-
 /** A tenant of which no more is known than the beginning of its key. */
-async function shortTenantPage(context: Context, queue: string, id: string, note: Child): Promise<View> {
-  const list = await tenantsOfId(context.reader, queue, id);
+async function shortTenantPage(context: Context, queue: Queue, id: string, note: Child): Promise<View> {
+  const list = await tenantsOfId(context.reader, queue.queue, id);
   return {
     title: `Tenant ${list[0]?.group_key ?? id}`,
     section: 'tenants',
     refreshable: true,
-    body: html`<p>of queue ${queueLink(queue)}</p>
-            ${tenantTable(queue, list, 'No tenant of this id has work.')}
-            ${note}${EXPLAINED}`,
+    body: html`<p>of queue ${queueLink(queue.queue)}</p>
+            ${tenantTable(queue.queue, list, 'No tenant of this id has work.')}
+            ${note}${EXPLAINED}${await subgroupsOfTenant(context, queue, undefined, list[0]?.group_key)}`,
   };
 }
 
@@ -229,12 +216,12 @@ async function shortTenantPage(context: Context, queue: string, id: string, note
 async function tenantPageOfId(context: Context, queue: Queue, id: string): Promise<View> {
   const key = await context.reader.attempt(() => keyOfTenant(context.reader, queue.queue, id));
   if (key.problem !== undefined) {
-    return shortTenantPage(context, queue.queue, id, notShown('Its key and its tasks are not shown.', key.problem));
+    return shortTenantPage(context, queue, id, notShown('Its key and its tasks are not shown.', key.problem));
   }
   if (key.value === undefined) {
     const note = html`<p class="note">The engine shows the beginning of its key. The whole was not found among the tasks
             that were looked at in the time of a page.</p>`;
-    return shortTenantPage(context, queue.queue, id, note);
+    return shortTenantPage(context, queue, id, note);
   }
   return wholeTenantPage(context, queue, key.value);
 }
@@ -268,7 +255,7 @@ async function wholeTenantPage(context: Context, queue: Queue, group: string): P
               ['revive-tenant', 'Revive its dead tasks', of],
             )}
             ${tenantTable(queue.queue, list, 'It has no work: nothing ready, in the overflow or in flight.')}
-            ${EXPLAINED}
+            ${EXPLAINED}${await subgroupsOfTenant(context, queue, group, list[0]?.group_key)}
             <h2>What it was given</h2>${ownSettings(own)}
             <h2>Its tasks, the oldest first</h2>
             ${
