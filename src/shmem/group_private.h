@@ -297,7 +297,7 @@ group_table_mix(uint64 high, int queue, int class)
 	return hash_combine((uint32) high, queue * FAIRQ_CLASSES + class);
 }
 
-/* What an entry is found by.  Those of a group's subgroups are in its partition. */
+/* What an entry is found by.  Subgroups are in the partition of their group. */
 static inline uint32
 group_table_hash(const GroupKey *key)
 {

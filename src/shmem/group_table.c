@@ -20,7 +20,8 @@
  * Of a group that is divided each subgroup has an entry, too, which leads to
  * that of the group: so that is not forgotten while there are some, and made
  * before them.  They are in the group's partition, so that who has that locked
- * has both.  A subgroup is forgotten by virtual time between those of its group.
+ * has both.  A subgroup is forgotten by virtual time between those of its
+ * group.
  *
  * Entries are found through chains of a hash table, in partitions with a lock
  * each, and each order (class of a queue) links its groups in a ring.  A new
@@ -208,7 +209,8 @@ group_table_count_overflow(FairGroup *group, int n)
 }
 
 /*
- * Is a group not beyond virtual time: that of its order, v; or that of its group?
+ * Is a group not beyond virtual time: that of its order, v; or that of its
+ * group?
  */
 static bool
 is_reached(FairGroup *group, VirtualTime v)

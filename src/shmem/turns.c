@@ -349,7 +349,7 @@ turns_lock_home(FairGroup *group)
  * ----------------------------------------------------------------
  */
 
-/* What a task of a group is charged at a level from a tag on, as settings are now. */
+/* What a task is charged at a level from a tag on, as settings are now. */
 static VirtualTime
 charged(const FairGroup *level, VirtualTime tag, double charge)
 {
@@ -359,8 +359,8 @@ charged(const FairGroup *level, VirtualTime tag, double charge)
 }
 
 /*
- * A task of the overflow is taken at its turn: each level is charged for it, and
- * goes on from there.
+ * A task of the overflow is taken at its turn: each level is charged for it,
+ * and goes on from there.
  */
 static void
 charge_levels(FairGroup *group, double charge, LaneTurn *turn)

@@ -186,7 +186,7 @@ limit_allows(QueueState *state, uint32 number, double own)
 	return result;
 }
 
-/* The same by the limits of its group and its subgroup. */
+/* Likewise by the limits of its group and its subgroup. */
 static double
 limits_allow(QueueState *state, const Position *position)
 {

@@ -238,8 +238,8 @@ line_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
  */
 
 /*
- * Where a subgroup comes between the others.  Returns whether its first task has
- * a tag of its own, by which it comes before those that have none.
+ * Where a subgroup comes between the others.  Returns whether its first task
+ * has a tag of its own, by which it comes before those that have none.
  */
 static bool
 place_of(const LineWalk *walk, VirtualTime *tag)

@@ -1,0 +1,138 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_walks.c
+ *	  Walks over the groups of a queue, all of which are changed.
+ *
+ * Locking: as in group_table.c.  No group is made or taken over during a walk.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "shmem/group_private.h"
+#include "shmem/queue_order.h"
+
+/* Do something to each group of a queue, whose partition is locked. */
+static void
+for_groups_of(QueueState *queue, void (*work) (QueueState *queue, FairGroup *group))
+{
+	int			queue_number = queue_state_number(queue);
+
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	for (uint32 i = 0; i < group_table->free.high_water; i++)
+	{
+		FairGroup  *group = &group_entries[i];
+
+		if (!group->in_use || group->key.queue != queue_number)
+			continue;
+		(void) group_table_lock_number(i);
+		work(queue, group);
+		group_table_unlock(group);
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
+
+static void
+count_anew(QueueState *queue, FairGroup *group)
+{
+	if (!group->divided)
+		pg_atomic_fetch_sub_u64(&queue->counts.ready, (int64) group->ready);
+	group->ready = 0;
+	group->overflow = 0;
+	if (group->line.lane != 0)
+		turn_lines_forget(group, false);
+}
+
+/*
+ * The rows of a queue are going to be read and counted; the caller has the
+ * leases counted anew after this.
+ */
+void
+groups_count_anew(QueueState *queue)
+{
+	for_groups_of(queue, count_anew);
+}
+
+static void
+unpark(QueueState *queue, FairGroup *group)
+{
+	if (group->line.lane != 0 && !group->divided)
+		turn_lines_unpark(group, false);
+}
+
+/*
+ * The lanes of a queue are read anew: what is parked will be found again.
+ */
+void
+groups_unpark(QueueState *queue)
+{
+	for_groups_of(queue, unpark);
+}
+
+static void
+begin_line(QueueState *queue, FairGroup *group)
+{
+	if (group->line.lane != 0 && group_above(group) == NULL)
+		turn_lines_bound(group, queue_order_virtual_time(&queue->orders[group->key.class]),
+						 NULL);
+}
+
+/*
+ * The rows of a queue were read, and virtual time begins at the first of them:
+ * no group with a line is before that.
+ */
+void
+groups_begin_lines(QueueState *queue)
+{
+	for_groups_of(queue, begin_line);
+}
+
+/* Take back what a group has not been served. */
+static void
+level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
+{
+	VirtualTime level;
+
+	AssertCreationLocked();
+	level = virtual_time_add(queue_order_virtual_time(&queue->orders[group->key.class]),
+							 1.0, 1.0);
+	(void) group_table_lock_number(group - group_entries);
+	if (group_above(group) == NULL &&
+		(if_finish == NULL ||
+		 virtual_time_compare(group->finish, *if_finish) == 0) &&
+		virtual_time_compare(group->finish, level) > 0)
+		group->finish = level;
+	if (group->line.lane != 0 && group_above(group) == NULL)
+		turn_lines_bound(group, v_none, &level);
+	if (group->line.lane != 0 && !group->divided)
+		turn_lines_unpark(group, true);
+	group_table_unlock(group);
+}
+
+/*
+ * The tasks of a group were purged: it did not get the service that they were
+ * to be charged for, and starts one task behind virtual time (one may be in
+ * flight).  Not if it has had new ones since it was at finish.  FAIRQ_NO_GROUP:
+ * all groups of the queue.
+ */
+void
+groups_level(QueueState *queue, uint32 number, VirtualTime finish)
+{
+	int			queue_number = queue_state_number(queue);
+
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	if (number != FAIRQ_NO_GROUP)
+	{
+		if (group_entries[number].in_use && group_entries[number].key.queue == queue_number)
+			level_group(queue, &group_entries[number], &finish);
+	}
+	else
+	{
+		for (uint32 i = 0; i < group_table->free.high_water; i++)
+		{
+			if (group_entries[i].in_use && group_entries[i].key.queue == queue_number)
+				level_group(queue, &group_entries[i], NULL);
+		}
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
