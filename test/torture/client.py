@@ -13,7 +13,7 @@ import traceback
 import psycopg
 
 from journal import Journal, now
-from queues import BY_ID, DURABLE, FOREVER, GROUPS, KEYS, LEASE, QUEUES, TTL, ident, table
+from queues import BY_ID, DURABLE, FOREVER, GROUPS, KEYS, LEASE, QUEUES, SUBGROUPS, TTL, ident, table
 
 KINDS = ("producer", "producer", "producer", "lease", "lease", "lease", "session", "bound", "transaction", "pop")
 
@@ -197,10 +197,12 @@ class Client:
             "SELECT i, n FROM unnest(fairq.enqueue_many(%s, ARRAY(SELECT jsonb_build_object('n', n, 'key', k) FROM"
             " unnest(%s::text[], %s::text[]) WITH ORDINALITY u(n, k, o) ORDER BY o), group_keys => %s::text[],"
             " priorities => %s::bigint[], run_ats => ARRAY[clock_timestamp() + %s::float8 * interval '1 s'],"
-            " unique_keys => %s::text[], on_duplicate => %s, unique_for => %s::interval), %s::text[]) v(i, n)",
+            " unique_keys => %s::text[], on_duplicate => %s, unique_for => %s::interval,"
+            " subgroup_keys => %s::text[]), %s::text[]) v(i, n)",
             queue, names, keys, self.random.choices(GROUPS, k=number), self.random.choices((0, 1, 4), k=number),
             self.random.uniform(0.05, 1) if self.chance(0.1) else None, keys,
-            self.random.choice(("keep", "replace")), self.random.choice((None, "1 ms", "300 ms")) if keys else None, names)
+            self.random.choice(("keep", "replace")), self.random.choice((None, "1 ms", "300 ms")) if keys else None,
+            self.random.choices(SUBGROUPS, k=number) if queue == "users" else None, names)
 
     def produce(self):
         queue = self.a_queue()

@@ -14,6 +14,7 @@ LEASE = 4.0         # seconds, of claims without a session
 TTL = 3.0           # seconds, of sessions
 
 GROUPS = ["g%d" % i for i in range(12)]
+SUBGROUPS = ["u%d" % i for i in range(4)]
 
 # Settings; how often it is chosen by producers and claimers.
 QUEUES = {
@@ -23,6 +24,7 @@ QUEUES = {
     "keys": ("buckets => 2, max_attempts => 0, backoff_base => '0', keep_done => '1 h'", 2),
     "expiring": ("buckets => 2, max_attempts => 0, backoff_base => '0', keep_done => '1 year'", 2),
     "after": ("buckets => 2, max_attempts => 0, backoff_base => '0', max_ready_per_group => 30", 2),
+    "users": ("buckets => 2, max_attempts => 0, backoff_base => '0', subgroups => true", 3),
     "dying": ("buckets => 1, max_attempts => 3, backoff_base => '100 ms', durable_leases => true", 1),
 }
 BY_ID = {"keys"}

@@ -21,7 +21,7 @@ import checker
 import faults
 from client import KINDS, Shared, client_process
 from journal import Journal, now
-from queues import QUEUES, SCHEDULES, TABLES, judge, table
+from queues import GROUPS, QUEUES, SCHEDULES, SUBGROUPS, TABLES, judge, table
 from server import DATABASE, Stage, Trouble
 
 # How long the clients may take to go on, and the queues to run empty.
@@ -77,6 +77,8 @@ class Driver:
                 conn.execute("SELECT fairq.schedule('%s', 'ticks', '* * * * * *', %s)" % (name, settings))
             for queue, (settings, _) in QUEUES.items():
                 conn.execute("SELECT fairq.create_queue('%s', %s)" % (queue, settings))
+            for subgroup, limit in zip(SUBGROUPS, ("max_leased => 1", "max_leased => 2", "rate => 20", "weight => 3")):
+                conn.execute("SELECT fairq.set_subgroup('users', g, %%s, %s) FROM unnest(%%s::text[]) g" % limit, (subgroup, GROUPS))
         self.fill_space()
 
     def fill_space(self):
