@@ -27,10 +27,10 @@
 
 /*
  * A group has n more tasks in the overflow, or (none) tasks that its line may
- * not have, from an id on.
+ * not have, from the first on.
  */
 static void
-overflow_comes(QueueState *queue, FairGroup *group, int n, int64 id)
+overflow_comes(QueueState *queue, FairGroup *group, int n, const OverflowTask *first)
 {
 	QueueOrder *order = &queue->orders[group->key.class];
 	VirtualTime v = queue_order_virtual_time(order);
@@ -42,7 +42,7 @@ overflow_comes(QueueState *queue, FairGroup *group, int n, int64 id)
 	group_table_count_overflow(group, n);
 	if (whole->line.lane != 0)
 		begins = virtual_time_max(begins, group_line_next(&whole->line));
-	if (turn_lines_lower(queue, group, id) && empty &&
+	if (turn_lines_lower(queue, group, first) && empty &&
 		(whole->since.whole == v_none.whole || virtual_time_compare(v, begins) > 0))
 		group_had_no_work(order, whole, virtual_time_max(v, begins));
 }
@@ -63,11 +63,11 @@ group_overflow_begins(QueueState *queue, int class, const GroupName *name,
 }
 
 /*
- * Tasks of a group were put into the overflow, the lowest id is given, and the
+ * Tasks of a group were put into the overflow, the first is given, and the
  * transaction has ended.
  */
 void
-group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
+group_overflow_ends(QueueState *queue, uint32 number, int n, const OverflowTask *first,
 					bool committed)
 {
 	FairGroup  *group = group_table_lock_number(number);
@@ -75,7 +75,7 @@ group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 	Assert(n >= 0 && n <= group->pending);
 	group->pending -= n;
 	if (committed && n > 0)
-		overflow_comes(queue, group, n, id);
+		overflow_comes(queue, group, n, first);
 	group_table_unlock(group);
 }
 
@@ -99,6 +99,7 @@ void
 group_overflow_again(QueueState *queue, int class, uint32 number, int64 id)
 {
 	FairGroup  *group = &group_entries[number];
+	OverflowTask first = {.id = id};
 	bool		known;
 
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
@@ -107,7 +108,7 @@ group_overflow_again(QueueState *queue, int class, uint32 number, int64 id)
 	if (known)
 	{
 		(void) group_table_lock_number(number);
-		overflow_comes(queue, group, 0, id);
+		overflow_comes(queue, group, 0, &first);
 		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
@@ -125,7 +126,8 @@ group_overflow_found(QueueState *queue, int class, const GroupName *name,
 {
 	FairGroup  *group = group_table_lock(queue, class, name,
 										 queue_order_virtual_time(&queue->orders[class]));
+	OverflowTask first = {.id = id};
 
-	overflow_comes(queue, group, again ? 0 : 1, id);
+	overflow_comes(queue, group, again ? 0 : 1, &first);
 	group_table_unlock(group);
 }

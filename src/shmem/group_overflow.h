@@ -13,7 +13,7 @@
 extern void group_overflow_begins(QueueState *queue, int class, const GroupName *name,
 								  GroupTag *tag);
 extern void group_overflow_ends(QueueState *queue, uint32 group, int n,
-								int64 id, bool committed);
+								const OverflowTask *first, bool committed);
 extern void group_overflow_removed(QueueState *queue, uint32 group, int n);
 extern void group_overflow_again(QueueState *queue, int class, uint32 group, int64 id);
 extern void group_overflow_found(QueueState *queue, int class, const GroupName *name,

@@ -238,7 +238,8 @@ group_whole(FairGroup *group)
 
 /* turn_lines.c */
 extern FAIRQ_PRIVATE void turn_lines_begin(QueueState *queue, FairGroup *group);
-extern FAIRQ_PRIVATE bool turn_lines_lower(QueueState *queue, FairGroup *group, int64 id);
+extern FAIRQ_PRIVATE bool turn_lines_lower(QueueState *queue, FairGroup *group,
+										  const OverflowTask *task);
 extern FAIRQ_PRIVATE bool turn_lines_end(FairGroup *group);
 extern FAIRQ_PRIVATE void turn_lines_tag(FairGroup *group, VirtualTime v, double charge,
 										 double weight, GroupTag *tag);

@@ -34,6 +34,14 @@ typedef struct GroupTag
 	double		weight;			/* of groups_look only */
 } GroupTag;
 
+/* A task of the overflow, and the one where its row is known. */
+typedef struct OverflowTask
+{
+	int64		id;
+	ItemPointerData tid;		/* invalid: not known, or not of it alone */
+	float4		cost;
+} OverflowTask;
+
 /* What a group knows of a task that is going to be leased. */
 typedef struct GroupLease
 {

@@ -73,6 +73,7 @@ typedef struct LaneTurn
 	float4		cost;			/* of the task */
 	VirtualTime tag;
 	VirtualTime charges[LIMIT_LEVELS];	/* by the weight of each level */
+	VirtualTime time;			/* between subgroups, before it */
 } LaneTurn;
 
 /*

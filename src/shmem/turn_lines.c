@@ -93,11 +93,40 @@ turn_lines_begin(QueueState *queue, FairGroup *group)
 }
 
 /*
- * There are tasks of the group's overflow from an id on that the line may not
- * have.  Returns whether the group had nothing there to be served.
+ * A task of the overflow, whose row is known, is to be a candidate: so a line
+ * that has few is served without a look at the index.  Of one that has more,
+ * those at its end are read when it comes to them.
+ */
+static void
+add_task(GroupLine *line, const OverflowTask *task)
+{
+	LaneEntry	entry = {.tid = task->tid};
+	uint32		last = turns_first_of_overflow(line) == NO_ENTRY ? NO_ENTRY : line->tail;
+	bool		at_end = last == NO_ENTRY || turn_candidates[last].task < task->id;
+	int			n = 0;
+
+	for (; at_end && last != NO_ENTRY && last != line->last_parked && n < TURNS_READ_LEAST; n++)
+		last = turn_candidates[last].prev;
+	if (turn_candidates_are_few())
+		turn_candidates_cut(line, task->id);
+	else if (n == TURNS_READ_LEAST)
+		line->frontier = task->id;
+	else
+		turn_candidates_put_back(line, task->id, &entry, task->cost, false);
+	/* A tag that one behind it keeps would be before its own. */
+	for (uint32 i = at_end ? NO_ENTRY : line->tail;
+		 i != NO_ENTRY && i != line->last_parked && turn_candidates[i].task > task->id;
+		 i = turn_candidates[i].prev)
+		turn_candidates[i].charged = false;
+}
+
+/*
+ * There are tasks of the group's overflow from the first on that the line may
+ * not have: that alone, if its row is given.  Returns whether the group had
+ * nothing there to be served.
  */
 bool
-turn_lines_lower(QueueState *queue, FairGroup *group, int64 id)
+turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
 {
 	GroupLine  *line = &group->line;
 	FairGroup  *above = group_above(group);
@@ -120,9 +149,11 @@ turn_lines_lower(QueueState *queue, FairGroup *group, int64 id)
 		group_line_set_next(&level->line,
 							virtual_time_max(group_line_next(&level->line), level->finish));
 	if (line->reading)
-		line->lowered = Min(line->lowered, id);
-	if (id < line->frontier)
-		turn_candidates_cut(line, id);
+		line->lowered = Min(line->lowered, first->id);
+	if (first->id < line->frontier && (line->reading || !ItemPointerIsValid(&first->tid)))
+		turn_candidates_cut(line, first->id);
+	else if (first->id < line->frontier)
+		add_task(line, first);
 	moves = !line->standing || virtual_time_compare(turns_tag(group), before) != 0 ||
 		virtual_time_compare(turns_tag(group_whole(group)), above_before) != 0;
 	if (moves)

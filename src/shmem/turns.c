@@ -379,6 +379,7 @@ charge_levels(FairGroup *group, double charge, LaneTurn *turn)
 		{
 			GroupLine  *above = &group_above(level)->line;
 
+			turn->time = group_line_time(above);
 			group_line_set_time(above, virtual_time_max(group_line_time(above), tag));
 			group_line_set_last(above, virtual_time_max(group_line_last(above), next));
 		}
@@ -539,6 +540,7 @@ uncharge(FairGroup *group, const LaneTurn *turn)
 	FOR_LEVELS(level, group)
 	{
 		GroupLine  *line = &level->line;
+		FairGroup  *above = group_above(level);
 
 		if (!turn->parked)
 			group_line_set_next(line, virtual_time_moved(group_line_next(line), *charge,
@@ -546,6 +548,10 @@ uncharge(FairGroup *group, const LaneTurn *turn)
 		else
 			group_line_set_resumed(line, virtual_time_moved(group_line_resumed(line), *charge,
 															turns_no_charge));
+		/* If it was the last one virtual time has not come to it after all. */
+		if (!turn->parked && above != NULL &&
+			virtual_time_compare(group_line_time(&above->line), group_line_next(line)) == 0)
+			group_line_set_time(&above->line, turn->time);
 		charge++;
 	}
 }

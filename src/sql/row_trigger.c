@@ -134,7 +134,7 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 	{
 		placement_prepare(info, class);
 		group_overflow_begins(info->state, class, &name, &tag);
-		pending_overflowed(info->state, tag.group, id);
+		pending_overflowed(info->state, tag.group, id, 1);
 	}
 	pending_row_written(info->state, tag.group, id, address == NULL);
 }

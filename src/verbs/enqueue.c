@@ -111,7 +111,8 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 	if (place->place.overflow)
 	{
 		place->state = TASK_OVERFLOW;
-		pending_overflowed(placement->info->state, place->place.tag.group, place->id);
+		pending_overflowed(placement->info->state, place->place.tag.group, place->id,
+						   task->cost);
 	}
 	else
 	{
@@ -236,6 +237,9 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 	for (int i = 0; i < n; i++)
 	{
 		pending_placed_at(places[i]->placed, &tids[i]);
+		if (places[i]->state == TASK_OVERFLOW)
+			pending_overflowed_at(info->state, places[i]->place.tag.group, places[i]->id,
+								  &tids[i]);
 		if (places[i]->state == TASK_SCHEDULED)
 			pending_scheduled(info->state, tasks[i]->run_at);
 		stats_tally(info->state, task_state_depth(places[i]->state), 1);

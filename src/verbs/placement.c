@@ -144,7 +144,8 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 
 	if (place->overflow)
 		pending_overflowed(info->state, place->tag.group,
-						   DatumGetInt64(row_value(row, COLUMN_ID)));
+						   DatumGetInt64(row_value(row, COLUMN_ID)),
+						   DatumGetFloat4(row_value(row, COLUMN_COST)));
 	else
 	{
 		placed = pending_placed(place->lane, &place->address,
@@ -162,6 +163,9 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 		return false;
 	}
 	pending_placed_at(placed, &tid);
+	if (place->overflow)
+		pending_overflowed_at(info->state, place->tag.group,
+							  DatumGetInt64(row_value(row, COLUMN_ID)), &tid);
 	row->tuple.t_self = tid;
 	stats_tally(info->state, task_state_depth(from), -1);
 	stats_tally(info->state,

@@ -54,7 +54,7 @@ typedef struct PendingTasks
 	QueueState *queue;
 	uint32		group;
 	int			n;
-	int64		id;				/* the lowest that was put into the overflow */
+	OverflowTask first;			/* of those that were put into the overflow */
 
 	/* Of another count, at commit. */
 	CountChange change;
@@ -232,7 +232,15 @@ overflow_comes(PendingAction *action)
 {
 	PendingTasks *tasks = pending_data(action, PendingTasks);
 
-	group_overflow_ends(tasks->queue, tasks->group, tasks->n, tasks->id, true);
+	group_overflow_ends(tasks->queue, tasks->group, tasks->n, &tasks->first, true);
+}
+
+/* A row of a transaction that is prepared is not to be claimed. */
+static void
+overflow_is_prepared(PendingAction *action)
+{
+	ItemPointerSetInvalid(&pending_data(action, PendingTasks)->first.tid);
+	overflow_comes(action);
 }
 
 static void
@@ -240,7 +248,7 @@ overflow_comes_not(PendingAction *action)
 {
 	PendingTasks *tasks = pending_data(action, PendingTasks);
 
-	group_overflow_ends(tasks->queue, tasks->group, tasks->n, tasks->id, false);
+	group_overflow_ends(tasks->queue, tasks->group, tasks->n, &tasks->first, false);
 }
 
 static const PendingKind changed_count = {
@@ -253,7 +261,7 @@ static const PendingKind new_overflow = {
 	.name = "new overflow",
 	.commit = overflow_comes,
 	.abort = overflow_comes_not,
-	.prepare = overflow_comes,
+	.prepare = overflow_is_prepared,
 };
 
 static void
@@ -301,7 +309,7 @@ find_overflow(QueueState *queue, uint32 group)
  * A task is put into the overflow of its group.  The caller has reserved room.
  */
 void
-pending_overflowed(QueueState *queue, uint32 group, int64 id)
+pending_overflowed(QueueState *queue, uint32 group, int64 id, double cost)
 {
 	PendingAction *action = find_overflow(queue, group);
 	PendingTasks *tasks;
@@ -311,7 +319,8 @@ pending_overflowed(QueueState *queue, uint32 group, int64 id)
 	{
 		tasks = pending_data(action, PendingTasks);
 		tasks->n++;
-		tasks->id = Min(tasks->id, id);
+		tasks->first.id = Min(tasks->first.id, id);
+		ItemPointerSetInvalid(&tasks->first.tid);
 		return;
 	}
 	overflow_hints[group % OVERFLOW_HINTS] = pending_mark();
@@ -319,7 +328,22 @@ pending_overflowed(QueueState *queue, uint32 group, int64 id)
 	tasks->queue = queue;
 	tasks->group = group;
 	tasks->n = 1;
-	tasks->id = id;
+	tasks->first.id = id;
+	tasks->first.cost = cost;
+	ItemPointerSetInvalid(&tasks->first.tid);
+}
+
+/*
+ * The row of a task that was put into the overflow was written there.
+ */
+void
+pending_overflowed_at(QueueState *queue, uint32 group, int64 id, const ItemPointerData *tid)
+{
+	PendingAction *action = find_overflow(queue, group);
+	PendingTasks *tasks = action ? pending_data(action, PendingTasks) : NULL;
+
+	if (tasks != NULL && tasks->n == 1 && tasks->first.id == id)
+		tasks->first.tid = *tid;
 }
 
 /*
@@ -335,5 +359,5 @@ pending_not_overflowed(QueueState *queue, uint32 group)
 	/* A group without tasks may be forgotten, so the action must be, too. */
 	if (--pending_data(action, PendingTasks)->n == 0)
 		pending_drop(action);
-	group_overflow_ends(queue, group, 1, PG_INT64_MAX, false);
+	group_overflow_ends(queue, group, 1, NULL, false);
 }

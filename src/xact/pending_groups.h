@@ -20,7 +20,9 @@ extern void pending_defaults_set(QueueState *queue, const LimitSettings *groups,
 extern void pending_regroup(QueueState *queue);
 extern void pending_ready_removed(QueueState *queue, uint32 group, int n);
 extern void pending_overflow_removed(QueueState *queue, uint32 group, int n);
-extern void pending_overflowed(QueueState *queue, uint32 group, int64 id);
+extern void pending_overflowed(QueueState *queue, uint32 group, int64 id, double cost);
+extern void pending_overflowed_at(QueueState *queue, uint32 group, int64 id,
+								  const ItemPointerData *tid);
 extern void pending_not_overflowed(QueueState *queue, uint32 group);
 
 #endif							/* FAIRQ_PENDING_GROUPS_H */

@@ -101,7 +101,7 @@ class Model:
             group.time = group.last
 
     def lower(self, task):
-        """A task is in the overflow; those behind it are read again."""
+        """A task is in the overflow; those behind it keep no tag, which would come before its."""
         group, subgroup, cost = self.tasks[task]
         if not subgroup.line:
             subgroup.next = max(subgroup.next, group.time)
