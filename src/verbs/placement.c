@@ -304,7 +304,8 @@ placement_uncharge(RowReader *row, const FairqAddress *address)
 	VirtualTime start = {address->block, address->fraction};
 	GroupTag	tag;
 
-	if (info->policy == QUEUE_FAIR &&
+	/* What of a subgroup has an address it has not been charged for. */
+	if (info->policy == QUEUE_FAIR && !info->subgroups &&
 		groups_look(info->state, address->class, &name, &tag) &&
 		virtual_time_compare(tag.finish,
 							 virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)),
