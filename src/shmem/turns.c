@@ -616,3 +616,14 @@ turns_refund(const LaneTurn *turn)
 	turns_take_place(group);
 	LWLockRelease(&home->lock);
 }
+
+/*
+ * Is a task that was taken still of the group in whose line it was?
+ */
+bool
+turns_is_of(const LaneTurn *turn, const GroupName *name)
+{
+	const GroupKey *key = &group_entries[turn->group].key;
+
+	return key->low == name->low && key->high == name->high;
+}
