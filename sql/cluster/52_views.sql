@@ -65,13 +65,13 @@ CREATE FUNCTION fairq_internal.rows_of_subgroup_stats(
     OUT queue text, OUT group_key text, OUT subgroup_key text, OUT overflow bigint, OUT leased bigint,
     OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
     OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT run_time interval,
-    OUT node int, OUT missing int[])
+    OUT group_id uuid, OUT subgroup_id uuid, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 300
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
 CREATE FUNCTION fairq_internal.rows_of_subgroup_settings(
     OUT queue text, OUT group_key text, OUT subgroup_key text, OUT weight real, OUT max_leased int, OUT rate real,
-    OUT burst int, OUT paused boolean, OUT node int, OUT missing int[])
+    OUT burst int, OUT paused boolean, OUT group_id uuid, OUT subgroup_id uuid, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 300
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -144,7 +144,8 @@ FROM fairq_internal.rows_of_group_settings()
 ORDER BY queue, group_key, node;
 
 CREATE VIEW fairq.subgroup_settings AS
-SELECT DISTINCT ON (queue, group_key, subgroup_key) queue, group_key, subgroup_key, weight, max_leased, rate, burst, paused, missing
+SELECT DISTINCT ON (queue, group_key, subgroup_key) queue, group_key, subgroup_key, weight, max_leased, rate, burst, paused,
+    group_id, subgroup_id, missing
 FROM fairq_internal.rows_of_subgroup_settings()
 ORDER BY queue, group_key, subgroup_key, node;
 
@@ -226,14 +227,14 @@ FROM (
         GROUP BY queue, group_id) g) s;
 
 -- As of groups: of what the nodes have served of the group that have tasks of the subgroup,
--- which each says with the shares of its rows. They have no ids: of keys that are cut,
--- those that begin alike are one row.
+-- which each says with the shares of its rows.
 CREATE VIEW fairq.subgroup_stats AS
 SELECT queue, group_key, subgroup_key, overflow, leased, weight, max_leased, rate, burst, tokens, paused, served, served_cost,
     share, CASE WHEN all_served_cost > 0 THEN due / all_served_cost
-        ELSE weight / sum(weight) OVER (PARTITION BY queue, group_key) END AS expected_share, run_time, missing
+        ELSE weight / sum(weight) OVER (PARTITION BY queue, group_id) END AS expected_share, run_time,
+    group_id, subgroup_id, missing
 FROM (
-    SELECT queue, group_key, subgroup_key, sum(overflow)::bigint AS overflow, sum(leased)::bigint AS leased,
+    SELECT queue, group_id, subgroup_id, min(group_key) AS group_key, min(subgroup_key) AS subgroup_key, sum(overflow)::bigint AS overflow, sum(leased)::bigint AS leased,
         (array_agg(weight ORDER BY node))[1] AS weight, (array_agg(max_leased ORDER BY node))[1] AS max_leased,
         (array_agg(rate ORDER BY node))[1] AS rate, (array_agg(burst ORDER BY node))[1] AS burst,
         sum(tokens) AS tokens, (array_agg(paused ORDER BY node))[1] AS paused,
@@ -241,9 +242,9 @@ FROM (
         coalesce(sum(served_cost) / nullif(sum(all_served_cost), 0), min(share)) AS share, sum(run_time) AS run_time,
         sum(all_served_cost) AS all_served_cost, sum(expected_share * all_served_cost) AS due, min(missing) AS missing
     FROM (
-        SELECT *, max(served_cost / nullif(share, 0)) OVER (PARTITION BY node, queue, group_key) AS all_served_cost
+        SELECT *, max(served_cost / nullif(share, 0)) OVER (PARTITION BY node, queue, group_id) AS all_served_cost
         FROM fairq_internal.rows_of_subgroup_stats()) r
-    GROUP BY queue, group_key, subgroup_key) s;
+    GROUP BY queue, group_id, subgroup_id) s;
 
 CREATE VIEW fairq.bucket_stats AS
 SELECT queue, bucket, class, ready, complete, next_address, frontier, node, missing FROM fairq_internal.rows_of_bucket_stats();

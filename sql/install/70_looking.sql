@@ -101,7 +101,8 @@ AS 'MODULE_PATHNAME', 'fairq_stats_of_groups';
 CREATE OR REPLACE FUNCTION fairq_internal.stats_of_subgroups(
     OUT queue text, OUT group_key text, OUT subgroup_key text, OUT overflow bigint, OUT leased bigint,
     OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
-    OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT run_time interval)
+    OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT run_time interval,
+    OUT group_id uuid, OUT subgroup_id uuid)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_stats_of_subgroups';
 

@@ -30,7 +30,8 @@ WHERE s.subgroup_key IS NULL AND (pg_catalog.has_table_privilege(q.relation::pg_
 CREATE OR REPLACE VIEW fairq.subgroup_stats AS SELECT * FROM fairq_internal.stats_of_subgroups();
 
 CREATE OR REPLACE VIEW fairq.subgroup_settings AS
-SELECT s.queue, s.group_key, s.subgroup_key, s.weight, s.max_leased, s.rate, s.burst, s.paused
+SELECT s.queue, s.group_key, s.subgroup_key, s.weight, s.max_leased, s.rate, s.burst, s.paused,
+    fairq.group_id(s.group_key) AS group_id, fairq.group_id(s.subgroup_key) AS subgroup_id
 FROM fairq.group_setting s
 JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) s.queue
 WHERE s.subgroup_key IS NOT NULL AND (pg_catalog.has_table_privilege(q.relation::pg_catalog.oid, 'SELECT')

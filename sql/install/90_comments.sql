@@ -29,7 +29,7 @@ COMMENT ON FUNCTION fairq.pause_subgroup IS 'Pause a subgroup: claims return non
 COMMENT ON FUNCTION fairq.resume_subgroup IS 'Let claims of the tasks of a paused subgroup go on.';
 COMMENT ON FUNCTION fairq.set_subgroup_defaults IS 'Set what each subgroup of a queue has that was not given something else; null leaves a setting as it is.';
 COMMENT ON FUNCTION fairq.maintain IS 'Do by hand what the background worker does for a queue; returns how many tasks that were.';
-COMMENT ON FUNCTION fairq.group_id IS 'What names a group in 16 bytes, the same for ever: for keys that are too long to be shown.';
+COMMENT ON FUNCTION fairq.group_id IS 'What names a group, or a subgroup within its group, in 16 bytes, the same for ever: for keys that are too long to be shown.';
 COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the views fairq.queue_stats, fairq.queue_histograms, fairq.name_stats and fairq.name_histograms show of a queue.';
 COMMENT ON FUNCTION fairq.set_node IS 'Give this database a number, from 0 to 32767, that its ids, receipts and sessions say from the commit on.';
 COMMENT ON FUNCTION fairq.this_node IS 'The number that this database was given by fairq.set_node(); 0 if none.';
@@ -371,6 +371,8 @@ COMMENT ON COLUMN fairq.subgroup_stats.served_cost IS 'what they were charged: c
 COMMENT ON COLUMN fairq.subgroup_stats.share IS 'its part of what the known subgroups of its group were served; null: nothing';
 COMMENT ON COLUMN fairq.subgroup_stats.expected_share IS 'its part by the weights of the subgroups of its group that have work';
 COMMENT ON COLUMN fairq.subgroup_stats.run_time IS 'how long its tasks have run since it was idle last, in all';
+COMMENT ON COLUMN fairq.subgroup_stats.group_id IS 'what fairq.group_id() says of the whole key of the group';
+COMMENT ON COLUMN fairq.subgroup_stats.subgroup_id IS 'what fairq.group_id() says of the whole key of the subgroup';
 
 COMMENT ON VIEW fairq.subgroup_settings IS 'What subgroups were given, in the queues that one may read, to pg_monitor in all; null is the default of the queue.';
 COMMENT ON COLUMN fairq.subgroup_settings.queue IS 'the queue';
@@ -381,6 +383,8 @@ COMMENT ON COLUMN fairq.subgroup_settings.max_leased IS 'at most so many of its 
 COMMENT ON COLUMN fairq.subgroup_settings.rate IS 'at most so many claims a second; 0: no limit';
 COMMENT ON COLUMN fairq.subgroup_settings.burst IS 'so many at once after a while with fewer; 0: as many as rate';
 COMMENT ON COLUMN fairq.subgroup_settings.paused IS 'whether claims return none of its tasks';
+COMMENT ON COLUMN fairq.subgroup_settings.group_id IS 'what fairq.group_id() says of the key of the group';
+COMMENT ON COLUMN fairq.subgroup_settings.subgroup_id IS 'what fairq.group_id() says of the key of the subgroup';
 
 COMMENT ON VIEW fairq.bucket_stats IS 'For each bucket and class in use what the engine has of it in memory, of the queues that one may read, to pg_monitor of all.';
 COMMENT ON COLUMN fairq.bucket_stats.queue IS 'the queue';

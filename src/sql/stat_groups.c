@@ -360,8 +360,8 @@ put_subgroup(ReturnSetInfo *rsinfo, const char *name, const Subgroup *subgroup,
 			 double served, double weights)
 {
 	const GroupInfo *info = &subgroup->info;
-	Datum		values[16];
-	bool		nulls[16] = {false};
+	Datum		values[18];
+	bool		nulls[18] = {false};
 
 	values[0] = CStringGetTextDatum(name);
 	values[1] = key_of(subgroup->group);
@@ -375,6 +375,8 @@ put_subgroup(ReturnSetInfo *rsinfo, const char *name, const Subgroup *subgroup,
 	values[13] = Float8GetDatum(nulls[13] ? 0 : info->served_cost / served);
 	values[14] = Float8GetDatum(subgroup->limit.settings.weight / weights);
 	values[15] = usecs_to_interval(info->run_time);
+	values[16] = UUIDPGetDatum(&subgroup->group->id);
+	values[17] = UUIDPGetDatum(&info->id);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

@@ -121,6 +121,16 @@ SELECT count(*) FROM fairq.claim('sub view', 100);
 SELECT group_key, subgroup_key, overflow, leased, weight, max_leased, rate, burst, tokens, paused, served, served_cost,
     round(share::numeric, 3), round(expected_share::numeric, 3), run_time >= '0' FROM fairq.subgroup_stats WHERE queue = 'sub view' ORDER BY 1, 2;
 SELECT group_key, ready, overflow, leased, served FROM fairq.group_stats WHERE queue = 'sub view' ORDER BY 1;
+-- Keys that begin alike for 48 bytes are told apart by their ids, also where those of their groups do.
+SELECT count(fairq.enqueue('sub view', '1', repeat('g', g), subgroup_key => repeat('x', u))) FROM unnest('{48,49,50}'::int[]) g, unnest('{48,49,50}'::int[]) u;
+SELECT fairq.set_subgroup('sub view', repeat('g', 50), repeat('x', 49), weight => 2);
+SELECT length(s.group_key), length(s.subgroup_key), length(t.group_key), length(t.subgroup_key), s.overflow, s.weight, count(*)
+    FROM fairq.subgroup_stats s JOIN fairq.tasks('sub view') t ON s.group_id = fairq.group_id(t.group_key) AND s.subgroup_id = fairq.group_id(t.subgroup_key)
+    WHERE s.queue = 'sub view' AND s.group_key LIKE 'g%' AND t.group_key LIKE 'gg%' GROUP BY s.group_id, s.subgroup_id, 1, 2, 3, 4, 5, 6 ORDER BY 3, 4;
+SELECT length(g.group_key), length(g.subgroup_key), g.weight, s.weight FROM fairq.subgroup_settings g JOIN fairq.subgroup_stats s USING (queue, group_id, subgroup_id)
+    WHERE queue = 'sub view' AND g.weight = 2;
+SELECT count(*), count(DISTINCT (group_id, subgroup_id)), bool_and(subgroup_id = fairq.group_id(subgroup_key)) FILTER (WHERE length(subgroup_key) <= 48)
+    FROM fairq.subgroup_stats WHERE queue = 'sub view';
 SELECT fairq.drop_queue('sub view');
 
 -- A definition makes the same queue.

@@ -110,6 +110,19 @@ for my $user (sort keys %at)
 }
 is(sql($proxy, "SELECT group_key, subgroup_key, weight, paused, max_leased FROM fairq.subgroup_stats ORDER BY 1, 2"),
 	"acme|ann|3|f|\nacme|bob|1|f|\nacme|dan|1|f|\nglobex|cy|1|f|", 'one row a user');
+my @long = map { 'x' x 48 . $_ } qw(one two);
+for my $tenant (@long)
+{
+	enqueue_batch($tenant, $_, 10) for @long;
+}
+sql($proxy, "SELECT fairq.set_subgroup('q', '$long[1]', '$long[0]', weight => 3)");
+is( sql($proxy, "SELECT s.overflow, round(s.expected_share::numeric, 2), count(*) FROM fairq.subgroup_stats s, fairq.tasks('q') t
+			WHERE s.group_id = fairq.group_id(t.group_key) AND s.subgroup_id = fairq.group_id(t.subgroup_key) AND t.group_key LIKE 'xx%'
+		GROUP BY t.group_key, t.subgroup_key, 1, 2 ORDER BY t.group_key, t.subgroup_key"),
+	"10|0.50|10\n10|0.50|10\n10|0.75|10\n10|0.25|10", 'also of those whose keys begin alike, as those of their tenants do');
+is(sql($proxy, "SELECT count(*) FROM fairq.subgroup_settings g JOIN fairq.subgroup_stats s USING (queue, group_id, subgroup_id) WHERE g.weight = 3 AND s.weight = 3 AND s.group_key LIKE 'xx%'"),
+	1, 'which what they are given is joined by');
+sql($proxy, "SELECT fairq.reset_subgroup('q', '$long[1]', '$long[0]')");
 sql($proxy, "SELECT fairq.ack(receipt) FROM fairq.leases; SELECT fairq.purge('q')");
 
 #

@@ -4,7 +4,7 @@ import type { Reader } from '../database.js';
 
 export interface Subgroup {
   subgroup_key: string;
-  /** the key is, or may be, longer than the view shows */
+  /** the key is longer than the view shows */
   cut: boolean;
   overflow: number;
   leased: number;
@@ -19,22 +19,23 @@ export interface Subgroup {
   expected_share: number | null;
 }
 
-/** The view shows 48 bytes of a key, up to the last whole character, and three dots. */
-const SHOWN_BYTES = 48;
-
 const COLUMNS = `
-    subgroup_key, octet_length(subgroup_key) >= ${SHOWN_BYTES} AND right(subgroup_key, 3) = '...' AS cut,
+    subgroup_key, subgroup_id <> fairq.group_id(subgroup_key) AS cut,
     overflow::float8 AS overflow, leased::float8 AS leased,
     weight, max_leased, rate, burst, tokens, paused, served::float8 AS served, share, expected_share`;
 
-/** A key as the view shows it. */
-const shown = (key: string): string => `CASE WHEN octet_length(${key}) <= ${SHOWN_BYTES} THEN ${key} ELSE
-    (SELECT left(${key}, max(n)) FROM generate_series(0, ${SHOWN_BYTES}) n WHERE octet_length(left(${key}, n)) <= ${SHOWN_BYTES}) || '...' END`;
+/** A group of a queue: its key or, where that is not known, the id that views have of it. */
+export type GroupName = { key: string } | { id: string };
+
+const GROUP = `group_id = coalesce($2::uuid, fairq.group_id($3::text))`;
+
+function groupValues(group: GroupName): [string | null, string | null] {
+  return 'id' in group ? [group.id, null] : [null, group.key];
+}
 
 export interface SubgroupQuery {
   queue: string;
-  /** the key of the group, as views show it */
-  group: string;
+  group: GroupName;
   /** only keys that have this in them */
   find: string;
   /** how many come before the page */
@@ -46,35 +47,34 @@ export interface SubgroupQuery {
 export function subgroups(reader: Reader, query: SubgroupQuery): Promise<Subgroup[]> {
   return reader.rows<Subgroup>(
     `SELECT ${COLUMNS} FROM fairq.subgroup_stats s
-            WHERE queue = $1::text AND group_key = $2::text
-                AND ($3::text = '' OR strpos(lower(subgroup_key), lower($3::text)) > 0)
-            ORDER BY s.overflow DESC, s.leased DESC, s.subgroup_key COLLATE "C", s.served DESC OFFSET $4::bigint LIMIT $5::int`,
-    [query.queue, query.group, query.find, query.from, query.limit],
+            WHERE queue = $1::text AND ${GROUP}
+                AND ($4::text = '' OR strpos(lower(subgroup_key), lower($4::text)) > 0)
+            ORDER BY s.overflow DESC, s.leased DESC, s.subgroup_key COLLATE "C", s.subgroup_id OFFSET $5::bigint LIMIT $6::int`,
+    [query.queue, ...groupValues(query.group), query.find, query.from, query.limit],
   );
 }
 
-/** The subgroups that have a key, or begin with what is shown of it; $2 is the key of the group, as views show it. */
+/** The subgroup that has a key, if it has work. */
 export function subgroupsOfKey(reader: Reader, queue: string, group: string, key: string): Promise<Subgroup[]> {
   return reader.rows<Subgroup>(
     `SELECT ${COLUMNS} FROM fairq.subgroup_stats s
-            WHERE queue = $1::text AND group_key = $2::text AND subgroup_key = ${shown('$3::text')}
-            ORDER BY s.overflow DESC, s.leased DESC LIMIT 100`,
+            WHERE queue = $1::text AND group_id = fairq.group_id($2::text) AND subgroup_id = fairq.group_id($3::text)`,
     [queue, group, key],
   );
 }
 
-/** How many subgroups with work each of some groups has, by their keys as views show them. */
+/** How many subgroups with work each of some groups has, by their ids. */
 export async function subgroupCounts(
   reader: Reader,
   queue: string,
-  groups: readonly string[],
+  ids: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const rows = await reader.rows<{ group_key: string; subgroups: number }>(
-    `SELECT group_key, count(*)::float8 AS subgroups FROM fairq.subgroup_stats
-            WHERE queue = $1::text AND group_key = ANY ($2::text[]) GROUP BY group_key`,
-    [queue, groups],
+  const rows = await reader.rows<{ group_id: string; subgroups: number }>(
+    `SELECT group_id::text, count(*)::float8 AS subgroups FROM fairq.subgroup_stats
+            WHERE queue = $1::text AND group_id = ANY ($2::uuid[]) GROUP BY group_id`,
+    [queue, ids],
   );
-  return new Map(rows.map((row) => [row.group_key, row.subgroups]));
+  return new Map(rows.map((row) => [row.group_id, row.subgroups]));
 }
 
 export interface SubgroupSettings {

@@ -8,11 +8,11 @@ import {
   subgroups,
   subgroupSettings,
   subgroupsOfKey,
+  type GroupName,
   type Subgroup,
   type SubgroupSettings,
 } from '../data/subgroups.js';
 import { taskPage } from '../data/tasks.js';
-import { tenantsOfKey } from '../data/tenants.js';
 import { count, decimal, percent } from '../format.js';
 import { address, foreign, html, type Child, type Markup } from '../html.js';
 import {
@@ -41,7 +41,7 @@ const MOST_WAITING = 'Subgroups with work, those with most tasks waiting first';
 const EXPLAINED = html`<p class="note">A share is of what the subgroups of the tenant were served, and its due is what the
     weights of those that have work now give it.</p>`;
 
-/** Keys that are cut off lead nowhere; those of a tenant whose own is, neither: it has no group then. */
+/** Keys that are cut off lead nowhere; those of a tenant whose own was not found, neither: it has no group then. */
 function subgroupTable(
   queue: string,
   group: string | undefined,
@@ -78,21 +78,17 @@ function subgroupTable(
   );
 }
 
-/**
- * The part of a tenant's page; nothing where groups are not divided. shown is the key of the group as views show it,
- * of one that has work, and group the whole, where it is known.
- */
+/** The part of a tenant's page; nothing where groups are not divided. */
 export async function subgroupsOfTenant(
   context: Context,
   queue: Queue,
-  group: string | undefined,
-  shown: string | undefined,
+  of: GroupName,
 ): Promise<Markup | false> {
   if (!queue.subgroups) {
     return false;
   }
-  const of = { queue: queue.queue, group: shown ?? '', find: '', from: '0', limit: FEW };
-  const list = shown === undefined ? [] : await subgroups(context.reader, of);
+  const group = 'key' in of ? of.key : undefined;
+  const list = await subgroups(context.reader, { queue: queue.queue, group: of, find: '', from: '0', limit: FEW });
   return html`<h2>Its subgroups</h2>
             ${subgroupTable(queue.queue, group, list, 'None has work.', MOST_WAITING)}
             ${group !== undefined && html`<p class="next"><a href="${address('/subgroups', { queue: queue.queue, group })}">All its subgroups</a></p>`}
@@ -114,18 +110,9 @@ function settingsTable(queue: string, group: string, list: readonly SubgroupSett
   );
 }
 
-/** The key of a group as views show it; undefined: it has no work. */
-async function shownKey(context: Context, queue: string, group: string): Promise<string | undefined> {
-  return (await tenantsOfKey(context.reader, queue, group))[0]?.group_key;
-}
-
 async function workList(context: Context, queue: string, group: string, find: string): Promise<Markup> {
   const from = context.params.id('from') ?? '0';
-  const shown = await shownKey(context, queue, group);
-  const list =
-    shown === undefined
-      ? []
-      : await subgroups(context.reader, { queue, group: shown, find, from, limit: PAGE_ROWS + 1 });
+  const list = await subgroups(context.reader, { queue, group: { key: group }, find, from, limit: PAGE_ROWS + 1 });
   const next = { queue, group, find, from: String(BigInt(from) + BigInt(PAGE_ROWS)) };
   return html`${subgroupTable(
     queue,
@@ -188,8 +175,7 @@ export async function subgroupPage(context: Context): Promise<View> {
     return { title, section: 'tenants', body: html`${head}${NOT_DIVIDED}` };
   }
   const own = await settingsOfSubgroup(reader, queue.queue, group, key);
-  const shown = await shownKey(context, queue.queue, group);
-  const list = shown === undefined ? [] : await subgroupsOfKey(reader, queue.queue, shown, key);
+  const list = await subgroupsOfKey(reader, queue.queue, group, key);
   const wanted = { queue, group, subgroup: key, limit: 10, milliseconds: 150 };
   const tasks = await reader.attempt(() => taskPage(reader, wanted));
   const of = { queue: queue.queue, group, subgroup: key };
@@ -207,10 +193,6 @@ export async function subgroupPage(context: Context): Promise<View> {
               ['revive-subgroup', 'Revive its dead tasks', of],
             )}
             ${subgroupTable(queue.queue, group, list, 'It has no work: nothing that waits or is in flight.')}
-            ${
-              list.some((one) => one.cut) &&
-              html`<p class="note">The engine shows the beginning of its key: figures are of all that begin alike.</p>`
-            }
             ${EXPLAINED}
             <h2>What it was given</h2>${ownSettings(own)}
             <h2>Its tasks, the oldest first</h2>

@@ -95,23 +95,23 @@ function tenantTable(
       shareBar(one.share, one.expected_share, highest),
       behind(one.behind),
       limits(one),
-      ...(subgroups === undefined ? [] : [subgroupCount(queue, one, subgroups.get(one.group_key) ?? 0)]),
+      ...(subgroups === undefined ? [] : [subgroupCount(queue, one, subgroups.get(one.group_id) ?? 0)]),
     ]),
     none,
   );
 }
 
-/** How many subgroups a tenant has with work, and the way to them; of a key that is cut off, from the tenant's page. */
+/** How many subgroups a tenant has with work, and the way to them; of a key that is cut off, that is from its page. */
 function subgroupCount(queue: string, one: Tenant, subgroups: number): Child {
   return one.cut
-    ? ''
+    ? count(subgroups)
     : html`<a href="${address('/subgroups', { queue, group: one.group_key })}">${count(subgroups)}</a>`;
 }
 
 /** Tenants, with their subgroups counted where they have any. */
 export async function tenantsOf(context: Context, queue: Queue, list: readonly Tenant[], none: Child): Promise<Markup> {
-  const keys = list.map((one) => one.group_key);
-  const counts = queue.subgroups ? await subgroupCounts(context.reader, queue.queue, keys) : undefined;
+  const ids = list.map((one) => one.group_id);
+  const counts = queue.subgroups ? await subgroupCounts(context.reader, queue.queue, ids) : undefined;
   return tenantTable(queue.queue, list, none, counts);
 }
 
@@ -208,7 +208,7 @@ async function shortTenantPage(context: Context, queue: Queue, id: string, note:
     refreshable: true,
     body: html`<p>of queue ${queueLink(queue.queue)}</p>
             ${tenantTable(queue.queue, list, 'No tenant of this id has work.')}
-            ${note}${EXPLAINED}${await subgroupsOfTenant(context, queue, undefined, list[0]?.group_key)}`,
+            ${note}${EXPLAINED}${await subgroupsOfTenant(context, queue, { id })}`,
   };
 }
 
@@ -255,7 +255,7 @@ async function wholeTenantPage(context: Context, queue: Queue, group: string): P
               ['revive-tenant', 'Revive its dead tasks', of],
             )}
             ${tenantTable(queue.queue, list, 'It has no work: nothing ready, in the overflow or in flight.')}
-            ${EXPLAINED}${await subgroupsOfTenant(context, queue, group, list[0]?.group_key)}
+            ${EXPLAINED}${await subgroupsOfTenant(context, queue, { key: group })}
             <h2>What it was given</h2>${ownSettings(own)}
             <h2>Its tasks, the oldest first</h2>
             ${
