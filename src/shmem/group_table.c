@@ -221,11 +221,23 @@ is_reached(FairGroup *group, VirtualTime v)
 }
 
 /*
+ * A group has no tasks, by its counts.  If that is so what its line has leads
+ * nowhere, as after a purge; no claim may come by to find that.
+ */
+static void
+end_line(FairGroup *group, bool scarce)
+{
+	if (scarce && group->leased == 0 && group->ready == 0)
+		turn_lines_forget(group, false);
+	(void) turn_lines_end(group);
+}
+
+/*
  * Take a group out of its chain, if it can be forgotten at virtual time v
- * (NULL: whatever that is).
+ * (NULL: whatever that is).  scarce: all entries are taken.
  */
 static bool
-unlink_if_idle(FairGroup *group, const VirtualTime *v)
+unlink_if_idle(FairGroup *group, const VirtualTime *v, bool scarce)
 {
 	uint32		hash = group_table_hash(&group->key);
 	LWLock	   *lock = group_table_partition(hash);
@@ -236,7 +248,7 @@ unlink_if_idle(FairGroup *group, const VirtualTime *v)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0 &&
 		group->subgroups == 0)
-		(void) turn_lines_end(group);
+		end_line(group, scarce);
 	idle = (v == NULL || is_reached(group, *v)) &&
 		group->subgroups == 0 && group->ready == 0 && group->leased == 0 &&
 		group->pending == 0 && group->overflow <= 0 && group->line.lane == 0 &&
@@ -273,7 +285,7 @@ new_entry(QueueOrder *order, VirtualTime v)
 	{
 		group = &group_entries[order->group_ring];
 		order->group_ring = group->ring_next;
-		if (unlink_if_idle(group, &v))
+		if (unlink_if_idle(group, &v, false))
 			return group;
 	}
 
@@ -329,7 +341,7 @@ reclaim_order(QueueState *queue, int class, bool nothing_ready)
 	{
 		uint32		number = group_entries[previous].ring_next;
 
-		if (unlink_if_idle(&group_entries[number], &v))
+		if (unlink_if_idle(&group_entries[number], &v, true))
 		{
 			group_entries[previous].ring_next = group_entries[number].ring_next;
 			free_entries_give(&group_table->free, number, &group_entries[number].ring_next);
@@ -481,7 +493,7 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 	GroupKey	key = key_of(queue, class, name);
 	uint32		hash = group_table_hash(&key);
 	LWLock	   *lock = group_table_partition(hash);
-	bool		reclaimed = false;
+	int			reclaims = 2;	/* a group goes after its subgroups and lines */
 
 	for (;;)
 	{
@@ -500,9 +512,8 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 		LWLockRelease(&group_table->creation_lock);
 		if (group != NULL)
 			return group;
-		if (reclaimed || !reclaim(hurry))
+		if (reclaims-- == 0 || !reclaim(hurry))
 			return NULL;
-		reclaimed = true;
 	}
 }
 
@@ -560,7 +571,7 @@ forget_entry(FairGroup *group)
 		turn_lines_forget(group, true);
 		group_table_unlock(group);
 	}
-	if (unlink_if_idle(group, NULL))
+	if (unlink_if_idle(group, NULL, false))
 		free_entries_give(&group_table->free, group - group_entries, &group->ring_next);
 }
 

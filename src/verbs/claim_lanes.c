@@ -383,7 +383,7 @@ not_granted(Claim *claim, Lane *lane, const LaneEntry *entry, bool at_limit)
 		claim_alone_not(claim);
 	if (at_limit && lanes_entry_task(entry) != 0 && !turns_is_of(turn, &name))
 	{
-		/* Its row was changed with SQL: the line that it has left comes to it for ever. */
+		/* Changed with SQL: the line that it was in would have it for ever. */
 		queue_order_overflow_lost(claim->info->state, lane->class, lanes_entry_task(entry));
 		at_limit = false;
 	}

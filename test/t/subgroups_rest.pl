@@ -11,7 +11,8 @@
 # - a subgroup has the tasks of its own line only (claim_turns.c, look_at): SQL;
 # - what alter_queue finds is read once more, with subgroups (change_subgroups): altered;
 # - both levels count what a lease begins and ends (groups.c): counts;
-# - entries of subgroups are forgotten, and then those of their groups: few entries.
+# - entries of subgroups are forgotten, and then those of their groups (two reclaims), also
+#   when no claim has found that there is nothing (end_line): few entries.
 
 use strict;
 use warnings;
@@ -278,11 +279,19 @@ foreach my $round (1 .. 5)
 	drained('q', 40, "round $round");
 	is(sql($node, "SELECT count(fairq.enqueue('q', '1', 'g$round' || i % 7, subgroup_key => 's' || i)) FROM generate_series(1, 40) i"), 40, 'others have their entries');
 }
-is(sql($node, "SELECT count(*) FROM fairq.claim('q', 40)"), 40, 'all are leased');
+sql($node, "SELECT fairq.pause('q')");
+foreach my $removal ("fairq.purge('q')", "count(fairq.cancel('q', id)) FROM fairq.q_q", "fairq.purge('q')")
+{
+	sql($node, "SELECT $removal");
+	is(sql($node, "SELECT count(fairq.enqueue('q', '1', md5(random()::text), subgroup_key => 's')) FROM generate_series(1, 30) i"), 30, 'and so after a removal, without a claim');
+	counts('q', 'removed');
+}
+sql($node, "SELECT fairq.resume('q'); SELECT fairq.enqueue('q', '1', 'last', subgroup_key => 's')");
+is(sql($node, "SELECT count(*) FROM fairq.claim('q', 40)"), 31, 'all are leased');
 ($state) = error_of($node, "SELECT fairq.set_subgroup('q', 'l', 's' || i, max_leased => 1) FROM generate_series(1, 40) i");
 is($state, '53400', 'there are no more limits');
 sql($node, "SELECT fairq.set_subgroup('q', 'l', 's', max_leased => 1), fairq.reset_subgroup('q', 'l', 's')");
-drained('q', 40, 'limits');
+drained('q', 31, 'limits');
 
 #
 # Everything at once
