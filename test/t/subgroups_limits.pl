@@ -7,10 +7,10 @@
 # To see it fail, take one of these guards out of the engine:
 # - room is kept at both levels or at none, under both locks (limit_room_reserve): the load;
 # - a lease counts at both levels (groups_lease_begins): the load;
-# - room that a refused task had kept stays kept until it is given up, which lets others go
-#   on (group_limits_take): the load, a group that stands still;
 # - a subgroup that waits leaves the heap of its group (turns_take_place): a paused one;
 # - each level learns its limit by default (joins): defaults.
+# That what a refused task had kept is given up as any other (group_limits_take) takes
+# settings that change between a claim's take and its grant: no test of ours needs it.
 
 use strict;
 use warnings;
