@@ -20,7 +20,7 @@
 # - who comes begins at virtual time of its level (turns_begin_at_time): a newcomer, the model;
 # - virtual time between subgroups goes on (charge_levels): a newcomer;
 # - what comes back with its tag is first (compare_subgroups): the model;
-# - what is taken in vain is charged back at both levels (uncharge): the model;
+# - what is taken in vain is charged back at both levels (uncharge): cancelled tasks;
 # - a subgroup that may not have a task stands nowhere (reserve): the model hangs.
 
 use strict;
@@ -193,6 +193,18 @@ foreach my $users (1, 1000)
 	cmp_ok($at // 1e9, '<=', $users, "a newcomer among $users users with 20,000 tasks: after " . ($at // 'many') . ' of them');
 	sql($node, "SELECT fairq.drop_queue('c')");
 }
+
+#
+# Cancelled tasks that a line has already: neither the group nor the subgroup is charged
+#
+sql($node, <<'SQL');
+SELECT fairq.create_queue('v', subgroups => true);
+SELECT count(fairq.enqueue('v', '1', group_key => g, subgroup_key => s)) FROM generate_series(1, 60), (VALUES ('a', 'x'), ('a', 'y'), ('b', 'x')) v (g, s);
+SELECT count(*) FROM generate_series(1, 8) i, LATERAL fairq.claim('v', 1 + 0 * i);
+SELECT count(fairq.cancel('v', id)) FROM (SELECT id FROM fairq.tasks('v', 'overflow') WHERE group_key = 'a' AND subgroup_key = 'x' ORDER BY id LIMIT 10) t;
+SQL
+is(sql($node, "SELECT string_agg(k || ' ' || n, ', ' ORDER BY k) FROM (SELECT group_key || '/' || subgroup_key, count(*) FROM generate_series(1, 40) i, LATERAL fairq.claim('v', 1 + 0 * i) GROUP BY 1) x (k, n)"),
+	'a/x 10, a/y 10, b/x 20', 'cancelled tasks of a line are charged to nobody');
 nothing_swept($node, 'nothing was overlooked');
 $node->stop;
 done_testing();
