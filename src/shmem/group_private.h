@@ -63,6 +63,7 @@ typedef struct GroupLine
 			int64		last_whole; /* the highest tag they were charged to */
 			uint32		time_fraction;
 			uint32		last_fraction;
+			int			parked; /* of its subgroups: as GroupLimit has it */
 		};
 	};
 	int64		resumed_whole;	/* no task has its turn before this tag, */
@@ -238,6 +239,7 @@ group_whole(FairGroup *group)
 
 /* turn_lines.c */
 extern FAIRQ_PRIVATE void turn_lines_begin(QueueState *queue, FairGroup *group);
+extern FAIRQ_PRIVATE void turn_lines_limited(FairGroup *group, uint32 limit);
 extern FAIRQ_PRIVATE bool turn_lines_lower(QueueState *queue, FairGroup *group, int64 id);
 extern FAIRQ_PRIVATE bool turn_lines_end(FairGroup *group);
 extern FAIRQ_PRIVATE void turn_lines_tag(FairGroup *group, VirtualTime v, double charge,
