@@ -42,7 +42,12 @@ typedef struct GroupLine
 	bool		blocked;		/* the group may not have another task now */
 	bool		dropped;		/* there was no room to park some: from
 								 * dropped_from on */
-	uint32		last_parked;	/* NO_ENTRY: none is */
+	union
+	{
+		uint32		last_parked;	/* NO_ENTRY: none is */
+		int			parked;		/* of a group that is divided: how many of its
+								 * subgroups are, as GroupLimit has it */
+	};
 	union
 	{
 		struct
@@ -240,6 +245,7 @@ group_whole(FairGroup *group)
 extern FAIRQ_PRIVATE void turn_lines_begin(QueueState *queue, FairGroup *group);
 extern FAIRQ_PRIVATE bool turn_lines_lower(QueueState *queue, FairGroup *group,
 										  const OverflowTask *task);
+extern FAIRQ_PRIVATE void turn_lines_limited(FairGroup *group, uint32 limit);
 extern FAIRQ_PRIVATE bool turn_lines_end(FairGroup *group);
 extern FAIRQ_PRIVATE void turn_lines_tag(FairGroup *group, VirtualTime v, double charge,
 										 double weight, GroupTag *tag);

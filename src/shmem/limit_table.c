@@ -453,16 +453,18 @@ limit_table_given(int queue, GroupName **names)
 }
 
 /*
- * One more group (a class of it) knows the limit, with leased tasks in flight.
+ * One more group (a class of it) knows the limit, with leased tasks in flight,
+ * and parked ones in its line.
  */
 void
-limit_table_attach(uint32 number, int leased)
+limit_table_attach(uint32 number, int leased, int parked)
 {
 	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 
 	Assert(limit->in_use && leased >= 0);
 	limit->references++;
 	limit->leased += leased;
+	limit->parked += parked;
 	limit_unlock(number);
 }
 

@@ -72,7 +72,7 @@ extern uint32 limit_table_make(int queue, QueueLimits *limits,
 extern void limit_table_settling(uint32 number, GroupName *name);
 extern void limit_table_settled(uint32 number);
 extern int	limit_table_given(int queue, GroupName **names);
-extern void limit_table_attach(uint32 number, int leased);
+extern void limit_table_attach(uint32 number, int leased, int parked);
 extern void limit_table_detach(uint32 number);
 extern bool limit_table_leave(uint32 number, int leased);
 extern bool limit_table_needed(uint32 number);

@@ -28,8 +28,7 @@ set_limit(FairGroup *group, uint32 limit)
 	AssertGroupLockedExclusively(group);
 	if (limit == NO_LIMIT || group->limit != NO_LIMIT)
 		return;
-	group->limit = limit;
-	limit_table_attach(limit, group->leased);
+	turn_lines_limited(group, limit);
 }
 
 /*

@@ -37,6 +37,7 @@ begin_line(FairGroup *group, uint32 lane)
 	if (group->divided)
 	{
 		line->subgroups = NULL;
+		line->parked = 0;
 		group_line_set_time(line, start);
 		group_line_set_last(line, start);
 		return;
@@ -285,12 +286,51 @@ turn_lines_turn(FairGroup *group, VirtualTime *tag, bool *kept)
 	return standing;
 }
 
-/* Count n more tasks that are parked, or were to be; n < 0: fewer. */
-static void
-count_parked(FairGroup *group, int n)
+/*
+ * Count n more tasks that are parked, or were to be; n < 0: fewer.
+ */
+void
+turn_lines_count_parked(FairGroup *group, int n)
 {
+	AssertLineLocked(group);
 	FOR_LEVELS(level, group)
+	{
+		if (level->divided)
+			level->line.parked += n;
 		limit_room_parked(level->limit, n);
+	}
+}
+
+/* How many that are in a group. */
+static int
+parked_of(const FairGroup *group)
+{
+	const GroupLine *line = &group->line;
+	int			n = line->dropped;
+
+	if (group->divided)
+		return line->parked;
+	for (uint32 i = line->head; i != turns_first_of_overflow(line); i = turn_candidates[i].next)
+		n++;
+	return n;
+}
+
+/*
+ * A group is told its limit.  Some of its tasks may be parked, though it had
+ * none, since the other level has one.
+ */
+void
+turn_lines_limited(FairGroup *group, uint32 limit)
+{
+	Lane	   *lane = group->line.lane == 0 ? NULL : turns_home(group);
+
+	AssertGroupLockedExclusively(group);
+	if (lane != NULL)
+		LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	group->limit = limit;
+	limit_table_attach(limit, group->leased, lane == NULL ? 0 : parked_of(group));
+	if (lane != NULL)
+		LWLockRelease(&lane->lock);
 }
 
 /*
@@ -311,7 +351,7 @@ remove_parked(FairGroup *group, VirtualTime *from)
 	line->dropped = false;
 	for (; line->last_parked != NO_ENTRY; n++)
 		turn_candidates_remove_first(line);
-	count_parked(group, -n);
+	turn_lines_count_parked(group, -n);
 	return n > 0;
 }
 
@@ -349,7 +389,7 @@ drop(FairGroup *group, VirtualTime tag)
 	if (!line->dropped || tag.whole < line->dropped_from)
 		line->dropped_from = tag.whole;
 	if (!line->dropped)
-		count_parked(group, 1);
+		turn_lines_count_parked(group, 1);
 	line->dropped = true;
 }
 
@@ -391,7 +431,7 @@ turn_lines_park(QueueState *queue, FairGroup *group, Lane *lane, const LaneEntry
 
 	Assert(home != NULL);
 	if (lane != NULL && turn_candidates_park(line, lane, entry, cost, &room))
-		count_parked(group, 1);
+		turn_lines_count_parked(group, 1);
 	if (!room)
 		drop(group, lanes_entry_tag(entry));
 	FOR_LEVELS(level, group)

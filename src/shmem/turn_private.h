@@ -71,6 +71,9 @@ extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
 												   const LaneEntry *entry, float4 cost,
 												   bool charged);
 
+/* turn_lines.c */
+extern FAIRQ_PRIVATE void turn_lines_count_parked(FairGroup *group, int n);
+
 /* turns.c */
 extern FAIRQ_PRIVATE Lane *turns_lock_home(FairGroup *group);
 extern FAIRQ_PRIVATE FairGroup *turns_next_line(FairGroup *group);

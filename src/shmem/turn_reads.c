@@ -16,7 +16,6 @@
  */
 #include "postgres.h"
 
-#include "shmem/limit_room.h"
 #include "shmem/turn_private.h"
 
 /* The group whose line this backend reads; NULL: none. */
@@ -65,8 +64,7 @@ turns_read_dropped(Lane *lane, uint32 number)
 	{
 		from.whole = group->line.dropped_from;
 		group->line.dropped = false;
-		FOR_LEVELS(level, group)
-			limit_room_parked(level->limit, -1);
+		turn_lines_count_parked(group, -1);
 		turns_take_place(group);
 	}
 	LWLockRelease(&lane->lock);

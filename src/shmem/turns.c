@@ -438,6 +438,8 @@ turns_take_candidate(FairGroup *group, const TurnCandidate *candidate, bool more
 	turn->tag = turns_next(&whole->line);
 	if (candidate->parked)
 	{
+		if (whole->divided)
+			whole->line.parked--;
 		turn->tag = tag_of_parked(whole, turn_candidate_tag(candidate));
 		if (turns_have_tags(group))
 		{

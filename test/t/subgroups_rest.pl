@@ -11,6 +11,8 @@
 # - a subgroup has the tasks of its own line only (claim_turns.c, look_at): SQL;
 # - what alter_queue finds is read once more, with subgroups (change_subgroups): altered;
 # - both levels count what a lease begins and ends (groups.c): counts;
+# - a level that is told its limit tells that what it has parked (turn_lines_limited): an
+#   assertion fails;
 # - entries of subgroups are forgotten, and then those of their groups (two reclaims), also
 #   when no claim has found that there is nothing (end_line): few entries.
 
@@ -200,6 +202,14 @@ $a->safe("BEGIN; SAVEPOINT s; SELECT FROM fairq.claim('q', 4); SAVEPOINT t; SELE
 	  . fill('q', 'a/x' => 3) . "SAVEPOINT u; SELECT FROM fairq.pop('q', 3); RELEASE u; ROLLBACK TO s; SELECT FROM fairq.claim('q', 2); ROLLBACK");
 counts('q', 'savepoints');
 is(claimed('q', 4), 'a/x 1, a/y 1, b/x 2', 'and the shares');
+# Parked tasks, and a limit that comes later at the other level.
+sql($node, "SELECT fairq.release(receipt) $settle true; SELECT fairq.set_group('q', 'a', max_leased => 1)");
+is(claimed('q', 3), 'a/x 1, b/x 2', 'what was released waits for its group');
+sql($node, "SELECT fairq.set_subgroup('q', 'a', 'x', max_leased => 8), fairq.set_subgroup('q', 'a', 'y', max_leased => 8)");
+sql($node, 'VACUUM FULL fairq.q_q');
+sql($node, "SELECT fairq.reset_group('q', 'a')");
+is(claimed('q', 99), 'a/x 7, a/y 8, b/x 8', 'and comes when it may, within the other limit');
+sql($node, "SELECT fairq.reset_subgroup('q', 'a', 'x'), fairq.reset_subgroup('q', 'a', 'y')");
 sql($node, "SELECT fairq.release(receipt) $settle true; SELECT fairq.pause_subgroup('q', 'b', 'held'), fairq.set_subgroup('q', 'a', 'x', max_leased => 2)");
 sql($node, "UPDATE fairq.q_q SET group_key = 'b', subgroup_key = 'held' WHERE id IN (SELECT id FROM fairq.q_q WHERE state = 'o' AND group_key = 'a' ORDER BY id LIMIT 9)");
 sql($node, "UPDATE fairq.q_q SET subgroup_key = NULL WHERE id = (SELECT max(id) FROM fairq.q_q); DELETE FROM fairq.q_q WHERE id = (SELECT max(id) FROM fairq.q_q WHERE group_key = 'a');"
