@@ -558,39 +558,52 @@ group_table_lock_number(uint32 number)
 	return group;
 }
 
-/* Free an entry of a queue that is gone. */
+/* A queue is gone: a group has nothing any more. */
 static void
-forget_entry(FairGroup *group)
+empty_entry(FairGroup *group)
 {
 	group->ready = 0;
 	group->pending = 0;
 	group->overflow = 0;
-	if (group->line.lane != 0)
-	{
-		(void) group_table_lock_number(group - group_entries);
-		turn_lines_forget(group, true);
-		group_table_unlock(group);
-	}
+	if (group->line.lane == 0)
+		return;
+	(void) group_table_lock_number(group - group_entries);
+	turn_lines_forget(group, true);
+	group_table_unlock(group);
+}
+
+static void
+forget_entry(FairGroup *group)
+{
 	if (unlink_if_idle(group, NULL, false))
 		free_entries_give(&group_table->free, group - group_entries, &group->ring_next);
 }
 
+/* Do something to each group of a queue that is divided, or is not. */
+static void
+for_entries_of(int queue, bool divided, void (*work) (FairGroup *group))
+{
+	AssertLockedExclusively(&group_table->creation_lock);
+	for (uint32 i = 0; i < group_table->free.high_water; i++)
+	{
+		FairGroup  *group = &group_entries[i];
+
+		if (group->in_use && group->key.queue == queue && group->divided == divided)
+			work(group);
+	}
+}
+
 /*
- * Free the groups of a queue that is gone: subgroups first.
+ * Free the groups of a queue that is gone: subgroups first.  None of them is
+ * forgotten while its limit has tasks parked in another class.
  */
 void
 group_table_forget_queue(int queue)
 {
 	LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-	for (int divided = false; divided <= true; divided++)
-	{
-		for (uint32 i = 0; i < group_table->free.high_water; i++)
-		{
-			FairGroup  *group = &group_entries[i];
-
-			if (group->in_use && group->key.queue == queue && group->divided == divided)
-				forget_entry(group);
-		}
-	}
+	for_entries_of(queue, false, empty_entry);
+	for_entries_of(queue, true, empty_entry);
+	for_entries_of(queue, false, forget_entry);
+	for_entries_of(queue, true, forget_entry);
 	LWLockRelease(&group_table->creation_lock);
 }

@@ -13,6 +13,8 @@
 # - both levels count what a lease begins and ends (groups.c): counts;
 # - a level that is told its limit tells that what it has parked (turn_lines_limited): an
 #   assertion fails;
+# - all groups of a dropped queue are emptied before they are forgotten
+#   (group_table_forget_queue): few entries;
 # - entries of subgroups are forgotten, and then those of their groups (two reclaims), also
 #   when no claim has found that there is nothing (end_line): few entries.
 
@@ -279,7 +281,14 @@ foreach my $i (1 .. 50)
 	sql($node, "SELECT fairq.create_queue('again', subgroups => true, max_attempts => 0);" . fill('again', map { $_ => 2 } qw(a/x a/y b/x b/y c/x))
 		  . "SELECT count(*) FROM fairq.claim('again', 3); SELECT fairq.drop_queue('again')");
 }
-ok(1, 'dropped and made fifty times');
+# A limit that has tasks parked in two classes.
+sql($node, join '', map {
+	my $subgroups = $_ % 2 ? 'true' : 'false';
+	"SELECT fairq.create_queue('again', subgroups => $subgroups, lease => '1 h'); SELECT fairq.enqueue('again', '1', 'g$_', priority => 4 + i % 2) FROM generate_series(1, 10) i;"
+	  . "SELECT FROM fairq.claim('again', 10); SELECT fairq.release(receipt) FROM fairq.leases WHERE queue = 'again'; SELECT fairq.set_group('again', 'g$_', max_leased => 1);"
+	  . "SELECT FROM fairq.claim('again', 10); SELECT fairq.drop_queue('again');"
+} 1 .. 100);
+ok(1, 'dropped and made again');
 sql($node, "SELECT fairq.enqueue('q', '1', 'g', subgroup_key => 's' || i), count(*) FROM generate_series(1, 40) i GROUP BY i");
 my ($state) = error_of($node, "SELECT fairq.enqueue('q', '1', 'h' || i, subgroup_key => 's' || i) FROM generate_series(1, 40) i");
 is($state, '53400', 'there are no more entries');
