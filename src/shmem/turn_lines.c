@@ -134,11 +134,14 @@ turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
 	Lane	   *lane = lock_line(queue, group);
 	bool		empty;
 	bool		moves;
+	bool		kept;
 	VirtualTime before;
 	VirtualTime above_before;
+	VirtualTime tag;
 
 	if (lane == NULL)
 		return false;
+	kept = turns_first_has_tag(group, &tag);
 	before = turns_tag(group);
 	above_before = turns_tag(group_whole(group));
 	empty = above == NULL ? !turns_has_any(group) && !line->reading : !turns_has_any(above);
@@ -155,7 +158,8 @@ turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
 		turn_candidates_cut(line, first->id);
 	else if (first->id < line->frontier)
 		add_task(line, first);
-	moves = !line->standing || virtual_time_compare(turns_tag(group), before) != 0 ||
+	moves = !line->standing || kept != turns_first_has_tag(group, &tag) ||
+		virtual_time_compare(turns_tag(group), before) != 0 ||
 		virtual_time_compare(turns_tag(group_whole(group)), above_before) != 0;
 	if (moves)
 		turns_take_place(group);
