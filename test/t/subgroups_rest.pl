@@ -30,15 +30,9 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seed = $ENV{FAIRQ_HAMMER_SEED} // 1;
-note("seed $seed");
-my $node = fairq_node('rest', conf => <<'CONF');
-max_connections = 40
-max_prepared_transactions = 5
-pgfairq.max_groups = 64
-pgfairq.max_limits = 16
-restart_after_crash = on
-CONF
+note('seed ' . (my $seed = $ENV{FAIRQ_HAMMER_SEED} // 1));
+my $node = fairq_node('rest', conf => join "\n", 'max_connections = 40', 'max_prepared_transactions = 5', 'restart_after_crash = on',
+	'pgfairq.max_groups = 64', 'pgfairq.max_limits = 16', '');
 
 # What is counted of a queue and is not what its table says; '' if all is.
 sql($node, <<'SQL');
@@ -71,10 +65,9 @@ SQL
 # What is counted is what there is; when those have been by who are under way.
 sub counts
 {
-	my ($q, $what, $seconds) = @_;
+	my ($q, $what) = @_;
 	my $wrong;
-
-	ok(wait_for(sub { ($wrong = sql($node, "SELECT wrong('$q')")) eq '' }, $seconds // 2), "$what: counts") or diag($wrong);
+	ok(wait_for(sub { ($wrong = sql($node, "SELECT wrong('$q')")) eq '' }, 2), "$what: counts") or diag($wrong);
 	return;
 }
 
@@ -82,7 +75,6 @@ sub counts
 sub fill
 {
 	my ($q, %n) = @_;
-
 	return join '', map {
 		my ($group, $subgroup) = split '/';
 		"SELECT count(fairq.enqueue_many('$q', array_fill('1'::jsonb, '{$n{$_}}'), group_keys => '{$group}', subgroup_keys => '{$subgroup}'));\n"
@@ -94,7 +86,6 @@ my $keys_of = "string_agg(k || ' ' || n, ', ' ORDER BY k) FROM (SELECT concat_ws
 sub claimed
 {
 	my ($q, $n, @more) = @_;
-
 	return sql($node, "SELECT $keys_of fairq.claim(" . join(', ', "'$q'", $n, @more) . ') GROUP BY 1) x (k, n)');
 }
 
@@ -103,7 +94,6 @@ sub drained
 {
 	my ($q, $wanted, $what) = @_;
 	my $came = 0;
-
 	sql($node, "SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue = '$q'");
 	wait_for(sub { $came += sql($node, "SELECT count(*) FROM fairq.pop('$q', 1000)"); return $came >= $wanted; }, 20);
 	$came += sql($node, "SELECT count(*) FROM fairq.pop('$q', 1000)");
@@ -127,8 +117,7 @@ sql($node, "CREATE INDEX backwards ON fairq.q_q ((-id)); VACUUM FULL fairq.q_q; 
 counts('q', 'VACUUM FULL and CLUSTER');
 is(claimed('q', 6), 'a/x 1, a/y 1, b/x 2, c/z 2', 'and it goes on');
 my $a = session($node);
-$a->safe("BEGIN; SELECT count(*) FROM fairq.claim('q', 9); SAVEPOINT s; SELECT count(*) FROM fairq.pop('q', 9)");
-$a->safe(fill('q', 'd/n' => 5));
+$a->safe("BEGIN; SELECT count(*) FROM fairq.claim('q', 9); SAVEPOINT s; SELECT count(*) FROM fairq.pop('q', 9);" . fill('q', 'd/n' => 5));
 kill 'KILL', $a->pid;
 ok(wait_for_crash_restart($node), 'a backend is killed');
 $a->quit;
@@ -174,9 +163,8 @@ is(claimed('q', 2), 'e/x 1, e/y 1', 'who has expired is passed over, and nobody 
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.q_q WHERE expires_at IS NOT NULL") eq '0' }), 'and removed');
 counts('q', 'expired');
 is(sql($node, "SELECT fairq.cancel('q', min(id)) FROM fairq.tasks('q', 'overflow')"), 't', 'cancelled');
-counts('q', 'cancelled');
 sql($node, "BEGIN; SELECT fairq.purge_group('q', 'e'); ROLLBACK");
-counts('q', 'a purge rolled back');
+counts('q', 'cancelled, and a purge rolled back');
 is(sql($node, "SELECT fairq.purge_group('q', 'e')"), 3, 'purged, but for what is leased');
 counts('q', 'purged');
 sql($node, "SELECT fairq.schedule('tick', 'q', '\@every 1 s', '1', 'a', subgroup_key => 'tock')");
@@ -243,8 +231,7 @@ sql($node, "COMMIT PREPARED 'yes'; ROLLBACK PREPARED 'no'");
 my $came = '';
 ok(wait_for(sub { ($came .= claimed('q', 9)) =~ /a\/x 4, a\/y 4/ }), 'committed') or diag($came);
 refused($node, "BEGIN; SELECT fairq.ack(receipt) $settle true; PREPARE TRANSACTION 'ack'", '0A000', undef, undef, 'an ack is not prepared');
-$node->stop('immediate');
-$node->start;
+$node->restart('immediate');
 sql($node, "COMMIT PREPARED 'later'");
 ok(wait_for(sub { sql($node, "SELECT wrong('q')") eq '' && sql($node, "SELECT overflow FROM fairq.queue_stats WHERE queue = 'q'") eq '12' }, 20), 'and after a crash') or diag(sql($node, "SELECT wrong('q')"));
 sql($node, "SELECT fairq.set_subgroup('q', 'a', 'x', weight => 3), count(*) FROM fairq.claim('q', 2)");
@@ -258,11 +245,8 @@ sql($node, 'DROP DATABASE copy WITH (FORCE)');
 drained('q', 12, 'prepared');
 
 # Few entries
-foreach my $i (1 .. 50)
-{
-	sql($node, "SELECT fairq.create_queue('again', subgroups => true, max_attempts => 0);" . fill('again', map { $_ => 2 } qw(a/x a/y b/x b/y c/x))
-		  . "SELECT count(*) FROM fairq.claim('again', 3); SELECT fairq.drop_queue('again')");
-}
+sql($node, "SELECT fairq.create_queue('again', subgroups => true, max_attempts => 0);" . fill('again', map { $_ => 2 } qw(a/x a/y b/x b/y c/x))
+	  . "SELECT count(*) FROM fairq.claim('again', 3); SELECT fairq.drop_queue('again')") foreach 1 .. 50;
 # A limit that has tasks parked in two classes.
 sql($node, join '', map {
 	my $subgroups = $_ % 2 ? 'true' : 'false';
@@ -298,7 +282,6 @@ drained('q', 31, 'limits');
 foreach my $settings ('buckets => 4', "buckets => 2, charge => 'seconds', class_weights => '{1,2}', durable_leases => true")
 {
 	my ($out, $err) = ('', '');
-
 	sql($node, "SELECT fairq.create_queue('h', subgroups => true, max_attempts => 0, max_lost => 0, backoff_base => '20 ms', $settings)");
 	IPC::Run::run([ python_program('subgroups_hammer.py'), '--conninfo' => $node->connstr('postgres'), '--queue' => 'h', '--seed' => $seed,
 			'--seconds' => $ENV{FAIRQ_HAMMER_SECONDS} // 5 ],
