@@ -65,8 +65,7 @@ SQL
 # What is counted is what there is; when those have been by who are under way.
 sub counts
 {
-	my ($q, $what) = @_;
-	my $wrong;
+	my ($q, $what, $wrong) = @_;
 	ok(wait_for(sub { ($wrong = sql($node, "SELECT wrong('$q')")) eq '' }, 2), "$what: counts") or diag($wrong);
 	return;
 }
@@ -92,8 +91,7 @@ sub claimed
 # All that is left comes, each once.
 sub drained
 {
-	my ($q, $wanted, $what) = @_;
-	my $came = 0;
+	my ($q, $wanted, $what, $came) = (@_, 0);
 	sql($node, "SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue = '$q'");
 	wait_for(sub { $came += sql($node, "SELECT count(*) FROM fairq.pop('$q', 1000)"); return $came >= $wanted; }, 20);
 	$came += sql($node, "SELECT count(*) FROM fairq.pop('$q', 1000)");
@@ -231,7 +229,8 @@ sql($node, "COMMIT PREPARED 'yes'; ROLLBACK PREPARED 'no'");
 my $came = '';
 ok(wait_for(sub { ($came .= claimed('q', 9)) =~ /a\/x 4, a\/y 4/ }), 'committed') or diag($came);
 refused($node, "BEGIN; SELECT fairq.ack(receipt) $settle true; PREPARE TRANSACTION 'ack'", '0A000', undef, undef, 'an ack is not prepared');
-$node->restart('immediate');
+$node->stop('immediate');
+$node->start;
 sql($node, "COMMIT PREPARED 'later'");
 ok(wait_for(sub { sql($node, "SELECT wrong('q')") eq '' && sql($node, "SELECT overflow FROM fairq.queue_stats WHERE queue = 'q'") eq '12' }, 20), 'and after a crash') or diag(sql($node, "SELECT wrong('q')"));
 sql($node, "SELECT fairq.set_subgroup('q', 'a', 'x', weight => 3), count(*) FROM fairq.claim('q', 2)");
