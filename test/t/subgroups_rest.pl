@@ -30,15 +30,9 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seed = $ENV{FAIRQ_HAMMER_SEED} // 1;
-note("seed $seed");
-my $node = fairq_node('rest', conf => <<'CONF');
-max_connections = 40
-max_prepared_transactions = 5
-pgfairq.max_groups = 64
-pgfairq.max_limits = 16
-restart_after_crash = on
-CONF
+note('seed ' . (my $seed = $ENV{FAIRQ_HAMMER_SEED} // 1));
+my $node = fairq_node('rest', conf => join "\n", 'max_connections = 40', 'max_prepared_transactions = 5', 'restart_after_crash = on',
+	'pgfairq.max_groups = 64', 'pgfairq.max_limits = 16', '');
 
 # What is counted of a queue and is not what its table says; '' if all is.
 sql($node, <<'SQL');
@@ -49,12 +43,8 @@ BEGIN
 	EXECUTE format($f$
 		WITH t AS (SELECT t.*, l.id IS NOT NULL AS leased, coalesce(subgroup_key, '') AS s FROM fairq.%I t LEFT JOIN fairq.leases l ON l.queue = %L AND l.id = t.id),
 		all_of (what, n) AS (
-			SELECT 'ready', count(*) FILTER (WHERE state = 'r' AND NOT leased) FROM t
-			UNION ALL SELECT 'overflow', count(*) FILTER (WHERE state = 'o' AND NOT leased) FROM t
-			UNION ALL SELECT 'leased', count(*) FILTER (WHERE leased) FROM t
-			UNION ALL SELECT 'scheduled', count(*) FILTER (WHERE state = 's') FROM t
-			UNION ALL SELECT 'held', count(*) FILTER (WHERE state = 'h') FROM t
-			UNION ALL SELECT 'dead', count(*) FILTER (WHERE state = 'd') FROM t
+			SELECT v.what, (SELECT count(*) FROM t WHERE CASE WHEN leased THEN 'l' ELSE state END = v.state)
+				FROM (VALUES ('ready', 'r'), ('overflow', 'o'), ('leased', 'l'), ('scheduled', 's'), ('held', 'h'), ('dead', 'd')) v (what, state)
 			UNION ALL SELECT concat_ws('/', group_key, s, CASE WHEN leased THEN 'leased' ELSE 'waits' END), count(*) FROM t
 				WHERE (leased OR state IN ('r', 'o')) AND (SELECT subgroups FROM fairq.queues WHERE queue = %2$L) GROUP BY group_key, s, leased
 			UNION ALL SELECT concat_ws('/', group_key, CASE WHEN leased THEN 'leased' WHEN state = 'r' THEN 'ready' ELSE 'overflow' END), count(*)
@@ -75,10 +65,8 @@ SQL
 # What is counted is what there is; when those have been by who are under way.
 sub counts
 {
-	my ($q, $what, $seconds) = @_;
-	my $wrong;
-
-	ok(wait_for(sub { ($wrong = sql($node, "SELECT wrong('$q')")) eq '' }, $seconds // 2), "$what: counts") or diag($wrong);
+	my ($q, $what, $wrong) = @_;
+	ok(wait_for(sub { ($wrong = sql($node, "SELECT wrong('$q')")) eq '' }, 2), "$what: counts") or diag($wrong);
 	return;
 }
 
@@ -86,7 +74,6 @@ sub counts
 sub fill
 {
 	my ($q, %n) = @_;
-
 	return join '', map {
 		my ($group, $subgroup) = split '/';
 		"SELECT count(fairq.enqueue_many('$q', array_fill('1'::jsonb, '{$n{$_}}'), group_keys => '{$group}', subgroup_keys => '{$subgroup}'));\n"
@@ -98,16 +85,13 @@ my $keys_of = "string_agg(k || ' ' || n, ', ' ORDER BY k) FROM (SELECT concat_ws
 sub claimed
 {
 	my ($q, $n, @more) = @_;
-
 	return sql($node, "SELECT $keys_of fairq.claim(" . join(', ', "'$q'", $n, @more) . ') GROUP BY 1) x (k, n)');
 }
 
 # All that is left comes, each once.
 sub drained
 {
-	my ($q, $wanted, $what) = @_;
-	my $came = 0;
-
+	my ($q, $wanted, $what, $came) = (@_, 0);
 	sql($node, "SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue = '$q'");
 	wait_for(sub { $came += sql($node, "SELECT count(*) FROM fairq.pop('$q', 1000)"); return $came >= $wanted; }, 20);
 	$came += sql($node, "SELECT count(*) FROM fairq.pop('$q', 1000)");
@@ -118,9 +102,7 @@ sub drained
 
 my $settle = "FROM fairq.leases l JOIN fairq.q_q t USING (id) WHERE l.queue = 'q' AND";
 
-#
 # A crash, a restart, and tables that are rewritten, with lines full
-#
 sql($node, "SELECT fairq.create_queue('q', subgroups => true, max_attempts => 0, lease => '1 h', buckets => 3);"
 	  . "SELECT fairq.create_queue('kept', subgroups => true, durable_leases => true, lease => '1 h');"
 	  . fill('q', map { $_ => 40 } qw(a/x a/y b/x c/z)) . fill('kept', 'a/x' => 20, 'a/y' => 20));
@@ -133,32 +115,29 @@ sql($node, "CREATE INDEX backwards ON fairq.q_q ((-id)); VACUUM FULL fairq.q_q; 
 counts('q', 'VACUUM FULL and CLUSTER');
 is(claimed('q', 6), 'a/x 1, a/y 1, b/x 2, c/z 2', 'and it goes on');
 my $a = session($node);
-$a->safe("BEGIN; SELECT count(*) FROM fairq.claim('q', 9); SAVEPOINT s; SELECT count(*) FROM fairq.pop('q', 9)");
-$a->safe(fill('q', 'd/n' => 5));
+$a->safe("BEGIN; SELECT count(*) FROM fairq.claim('q', 9); SAVEPOINT s; SELECT count(*) FROM fairq.pop('q', 9);" . fill('q', 'd/n' => 5));
 kill 'KILL', $a->pid;
 ok(wait_for_crash_restart($node), 'a backend is killed');
 $a->quit;
 counts('q', 'after a crash');
 counts('kept', 'durable leases, after a crash');
 is(sql($node, "SELECT leased FROM fairq.queue_stats WHERE queue = 'kept'"), 6, 'these are there');
-is(claimed('q', 12), 'a/x 2, a/y 2, b/x 4, c/z 4', 'the shares');
+is(claimed('q', 12), 'a/x 2, a/y 2, b/x 4, c/z 4', 'its shares');
 $node->restart;
 counts('q', 'after a restart');
-is(claimed('q', 12), 'a/x 2, a/y 2, b/x 4, c/z 4', 'the shares');
+is(claimed('q', 12), 'a/x 2, a/y 2, b/x 4, c/z 4', 'its shares');
 drained('q', 160, 'restarts');
 drained('kept', 40, 'durable');
 
-#
 # Verbs
-#
 sql($node, "SELECT fairq.alter_queue('q', max_attempts => 3, keep_done => '1 h', backoff_base => '1 ms')");
-sub enqueue { my ($n, $more) = @_; return "SELECT fairq.enqueue('q', '$n', " . ($more =~ s/(\w+)=/$1 => /gr) . ")"; }
-my $u = sql($node, enqueue(1, "'a', subgroup_key='x', unique_key='u'"));
-is(sql($node, enqueue(2, "'b', subgroup_key='y', unique_key='u', on_duplicate='replace'")), $u, 'replaced');
+sub enqueue { return "SELECT fairq.enqueue('q', '1', $_[0])" =~ s/(\w)=/$1 => /gr; }
+my $u = sql($node, enqueue("'a', subgroup_key='x', unique_key='u'"));
+is(sql($node, enqueue("'b', subgroup_key='y', unique_key='u', on_duplicate='replace'")), $u, 'replaced');
 counts('q', 'replaced');
 is(claimed('q', 5, "group_keys => '{a}'"), '', 'it is not where it was');
 is(claimed('q', 5), 'b/y 1', 'but in its new subgroup');
-sql($node, enqueue(3, "'c', subgroup_key='z', unique_key='u'") . ';' . enqueue(4, "'c', subgroup_key='w', after=ARRAY[$u]"));
+sql($node, enqueue("'c', subgroup_key='z', unique_key='u'") . ';' . enqueue("'c', subgroup_key='w', after=ARRAY[$u]"));
 counts('q', 'held');
 is(claimed('q', 5), '', 'held tasks wait');
 sql($node, "SELECT fairq.ack(receipt) FROM fairq.leases WHERE id = $u");
@@ -177,14 +156,13 @@ sql($node, "SELECT fairq.nack(receipt, final => true) $settle true");
 counts('q', 'dead');
 is(sql($node, "SELECT count(fairq.revive('q', id)) FROM fairq.tasks('q', 'dead')"), 2, 'revived');
 is(join(' ', map { sql($node, "SELECT count(*) FROM fairq.pop('q', 9)") } 1 .. 2), '1 1', 'and done, one after the other');
-sql($node, fill('q', 'e/x' => 4, 'e/y' => 4) . enqueue(5, "'e', subgroup_key='x', expires_at=now() + '100 ms'") . ";UPDATE fairq.q_q SET expires_at = now() WHERE id IN (SELECT id FROM fairq.q_q WHERE subgroup_key = 'x' ORDER BY id LIMIT 2)");
+sql($node, fill('q', 'e/x' => 4, 'e/y' => 4) . enqueue("'e', subgroup_key='x', expires_at=now() + '100 ms'") . ";UPDATE fairq.q_q SET expires_at = now() WHERE id IN (SELECT id FROM fairq.q_q WHERE subgroup_key = 'x' ORDER BY id LIMIT 2)");
 is(claimed('q', 2), 'e/x 1, e/y 1', 'who has expired is passed over, and nobody is charged');
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.q_q WHERE expires_at IS NOT NULL") eq '0' }), 'and removed');
 counts('q', 'expired');
 is(sql($node, "SELECT fairq.cancel('q', min(id)) FROM fairq.tasks('q', 'overflow')"), 't', 'cancelled');
-counts('q', 'cancelled');
 sql($node, "BEGIN; SELECT fairq.purge_group('q', 'e'); ROLLBACK");
-counts('q', 'a purge rolled back');
+counts('q', 'cancelled, and a purge rolled back');
 is(sql($node, "SELECT fairq.purge_group('q', 'e')"), 3, 'purged, but for what is leased');
 counts('q', 'purged');
 sql($node, "SELECT fairq.schedule('tick', 'q', '\@every 1 s', '1', 'a', subgroup_key => 'tock')");
@@ -196,9 +174,7 @@ sql($node, fill('q', 'a/x' => 1, 'b/late' => 1));
 like(join('', $a->ended_with), qr/^late$/m, 'a waiter is told of what comes to a subgroup of its group');
 drained('q', 3, 'verbs');
 
-#
 # Savepoints, and SQL of one's own
-#
 sql($node, fill('q', 'a/x' => 10, 'a/y' => 10, 'b/x' => 10));
 $a->safe("BEGIN; SAVEPOINT s; SELECT FROM fairq.claim('q', 4); SAVEPOINT t; SELECT FROM fairq.claim('q', 4, group_keys => '{a}'); ROLLBACK TO s;"
 	  . fill('q', 'a/x' => 3) . "SAVEPOINT u; SELECT FROM fairq.pop('q', 3); RELEASE u; ROLLBACK TO s; SELECT FROM fairq.claim('q', 2); ROLLBACK");
@@ -208,11 +184,9 @@ is(claimed('q', 4), 'a/x 1, a/y 1, b/x 2', 'and the shares');
 sql($node, "SELECT fairq.release(receipt) $settle true; SELECT fairq.set_group('q', 'a', max_leased => 1)");
 is(claimed('q', 3), 'a/x 1, b/x 2', 'what was released waits for its group');
 sql($node, "SELECT fairq.set_subgroup('q', 'a', 'x', max_leased => 8), fairq.set_subgroup('q', 'a', 'y', max_leased => 8)");
-sql($node, 'VACUUM FULL fairq.q_q');
-sql($node, "SELECT fairq.reset_group('q', 'a')");
+sql($node, "VACUUM FULL fairq.q_q; SELECT fairq.reset_group('q', 'a')");
 is(claimed('q', 99), 'a/x 7, a/y 8, b/x 8', 'and comes when it may, within the other limit');
-sql($node, "SELECT fairq.reset_subgroup('q', 'a', 'x'), fairq.reset_subgroup('q', 'a', 'y')");
-sql($node, "SELECT fairq.release(receipt) $settle true; SELECT fairq.pause_subgroup('q', 'b', 'held'), fairq.set_subgroup('q', 'a', 'x', max_leased => 2)");
+sql($node, "SELECT fairq.reset_subgroup('q', 'a', 'x'), fairq.reset_subgroup('q', 'a', 'y'); SELECT fairq.release(receipt) $settle true; SELECT fairq.pause_subgroup('q', 'b', 'held'), fairq.set_subgroup('q', 'a', 'x', max_leased => 2)");
 sql($node, "UPDATE fairq.q_q SET group_key = 'b', subgroup_key = 'held' WHERE id IN (SELECT id FROM fairq.q_q WHERE state = 'o' AND group_key = 'a' ORDER BY id LIMIT 9)");
 sql($node, "UPDATE fairq.q_q SET subgroup_key = NULL WHERE id = (SELECT max(id) FROM fairq.q_q); DELETE FROM fairq.q_q WHERE id = (SELECT max(id) FROM fairq.q_q WHERE group_key = 'a');"
 	  . "UPDATE fairq.q_q SET state = 'd' WHERE id = (SELECT max(id) FROM fairq.q_q WHERE group_key = 'a');"
@@ -223,9 +197,7 @@ counts('q', 'SQL, and claimed');
 sql($node, "SELECT fairq.reset_subgroup('q', 'b', 'held'), fairq.reset_subgroup('q', 'a', 'x'), fairq.revive_all('q')");
 drained('q', 30, 'SQL');
 
-#
 # A queue that is divided later, with all there may be in it
-#
 sql($node, "SELECT fairq.create_queue('p', max_ready_per_group => 3, lease => '1 h', buckets => 2); SELECT count(fairq.enqueue_many('p', array_fill('1'::jsonb, '{30}'), group_keys => ARRAY[g])) FROM (VALUES ('a'), ('b'), ('c')) v (g);"
 	  . "SELECT fairq.set_group('p', 'b', max_leased => 2), fairq.pause_group('p', 'c'), count(*) FROM fairq.claim('p', 8); SELECT fairq.release(receipt) FROM (SELECT receipt FROM fairq.leases WHERE queue = 'p' ORDER BY id LIMIT 2) x;"
 	  . "SELECT fairq.enqueue('p', '1', 'a', delay => '1 h'), fairq.enqueue('p', '1', 'a', after => ARRAY[1]), fairq.enqueue('p', '1', 'a', unique_key => 'k'), fairq.enqueue('p', '1', 'a', max_attempts => 1);"
@@ -250,9 +222,7 @@ sql($node, "SELECT fairq.purge('p'); SELECT fairq.alter_queue('p', subgroups => 
 counts('p', 'not divided any more');
 drained('p', 3, 'not divided any more');
 
-#
 # Prepared transactions, a dump
-#
 sql($node, 'BEGIN;' . fill('q', 'a/x' => 4, 'a/y' => 4) . "PREPARE TRANSACTION 'yes'; BEGIN;" . fill('q', 'b/x' => 4) . "PREPARE TRANSACTION 'no'; BEGIN;" . fill('q', 'b/y' => 4) . "PREPARE TRANSACTION 'later'");
 is(claimed('q', 9), '', 'prepared');
 sql($node, "COMMIT PREPARED 'yes'; ROLLBACK PREPARED 'no'");
@@ -273,14 +243,9 @@ is(sql($node, "SELECT $keys_of fairq.claim('q', 8) GROUP BY 1) x (k, n)", 'copy'
 sql($node, 'DROP DATABASE copy WITH (FORCE)');
 drained('q', 12, 'prepared');
 
-#
 # Few entries
-#
-foreach my $i (1 .. 50)
-{
-	sql($node, "SELECT fairq.create_queue('again', subgroups => true, max_attempts => 0);" . fill('again', map { $_ => 2 } qw(a/x a/y b/x b/y c/x))
-		  . "SELECT count(*) FROM fairq.claim('again', 3); SELECT fairq.drop_queue('again')");
-}
+sql($node, "SELECT fairq.create_queue('again', subgroups => true, max_attempts => 0);" . fill('again', map { $_ => 2 } qw(a/x a/y b/x b/y c/x))
+	  . "SELECT count(*) FROM fairq.claim('again', 3); SELECT fairq.drop_queue('again')") foreach 1 .. 50;
 # A limit that has tasks parked in two classes.
 sql($node, join '', map {
 	my $subgroups = $_ % 2 ? 'true' : 'false';
@@ -312,13 +277,10 @@ is($state, '53400', 'there are no more limits');
 sql($node, "SELECT fairq.set_subgroup('q', 'l', 's', max_leased => 1), fairq.reset_subgroup('q', 'l', 's')");
 drained('q', 31, 'limits');
 
-#
 # Everything at once
-#
 foreach my $settings ('buckets => 4', "buckets => 2, charge => 'seconds', class_weights => '{1,2}', durable_leases => true")
 {
 	my ($out, $err) = ('', '');
-
 	sql($node, "SELECT fairq.create_queue('h', subgroups => true, max_attempts => 0, max_lost => 0, backoff_base => '20 ms', $settings)");
 	IPC::Run::run([ python_program('subgroups_hammer.py'), '--conninfo' => $node->connstr('postgres'), '--queue' => 'h', '--seed' => $seed,
 			'--seconds' => $ENV{FAIRQ_HAMMER_SECONDS} // 5 ],
