@@ -73,7 +73,9 @@ typedef struct LaneTurn
 	float4		cost;			/* of the task */
 	VirtualTime tag;
 	VirtualTime charges[LIMIT_LEVELS];	/* by the weight of each level */
-	VirtualTime time;			/* between subgroups, before it */
+	VirtualTime time;			/* between subgroups, before it, and the
+								 * highest tag */
+	VirtualTime last;
 } LaneTurn;
 
 /*

@@ -208,7 +208,8 @@ turn_lines_time(FairGroup *group)
 	if (group->line.lane != 0)
 	{
 		LWLockAcquire(&turns_home(group)->lock, LW_SHARED);
-		time = group_line_time(&group->line);
+		time = group->line.subgroups == NULL ? group_line_last(&group->line) :
+			group_line_time(&group->line);
 		LWLockRelease(&turns_home(group)->lock);
 	}
 	return time;
@@ -417,6 +418,27 @@ turn_lines_unpark(FairGroup *group, bool read_again)
 }
 
 /*
+ * The line of a group has tasks: if a level of it may not have any that waits.
+ * Returns whether one does.  The caller sees to its place.
+ */
+bool
+turn_lines_block(FairGroup *group)
+{
+	bool		blocked = false;
+
+	AssertLineLocked(group);
+	FOR_LEVELS(level, group)
+	{
+		RoomLevel	blocks = {&level->key, level - group_entries, true, &level->line.blocked};
+
+		if (!level->line.blocked)
+			limit_room_block(((volatile FairGroup *) level)->limit, &blocks);
+		blocked |= level->line.blocked;
+	}
+	return blocked;
+}
+
+/*
  * A claim has met a task of a group with a limit that may not have it, or not
  * before others that are parked: the entry is parked, if lane is its own, and
  * the line goes on when the group may have another.  NULL: the caller has not
@@ -438,13 +460,7 @@ turn_lines_park(QueueState *queue, FairGroup *group, Lane *lane, const LaneEntry
 		turn_lines_count_parked(group, 1);
 	if (!room)
 		drop(group, lanes_entry_tag(entry));
-	FOR_LEVELS(level, group)
-	{
-		RoomLevel	blocks = {&level->key, level - group_entries, true, &level->line.blocked};
-
-		if (!level->line.blocked)
-			limit_room_block(level->limit, &blocks);
-	}
+	(void) turn_lines_block(group);
 	turns_take_place(group);
 	LWLockRelease(&home->lock);
 }

@@ -73,6 +73,7 @@ extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
 
 /* turn_lines.c */
 extern FAIRQ_PRIVATE void turn_lines_count_parked(FairGroup *group, int n);
+extern FAIRQ_PRIVATE bool turn_lines_block(FairGroup *group);
 
 /* turns.c */
 extern FAIRQ_PRIVATE Lane *turns_lock_home(FairGroup *group);

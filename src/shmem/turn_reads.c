@@ -83,6 +83,26 @@ turns_read_dropped(Lane *lane, uint32 number)
 }
 
 /*
+ * If the group of a line that is about to be read may not have a task its line
+ * is blocked, unread.  Of which line is said as in turns_read_begin.  Returns
+ * whether that is so.
+ */
+bool
+turns_may_not(Lane *lane, uint32 number)
+{
+	FairGroup  *group;
+	bool		blocked;
+
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	group = group_that_stands(lane, number);
+	blocked = group != NULL && group->line.standing && turn_lines_block(group);
+	if (blocked)
+		turns_take_place(group);
+	LWLockRelease(&lane->lock);
+	return blocked;
+}
+
+/*
  * Begin to read the line of the first turn of a lane, or (not FAIRQ_NO_GROUP)
  * of a group that stands there.  Returns false if there is nothing to read or
  * another backend is reading.  Else the caller reads as *read says, and calls

@@ -252,12 +252,27 @@ turns_take_place(FairGroup *group)
 	{
 		stand(&above->line.subgroups, compare_subgroups, group,
 			  turns_has_any(group) && !line->blocked);
-		if (above->line.subgroups == NULL)
-			group_line_set_time(&above->line, group_line_last(&above->line));
 		stand(&lane->turns, compare_turns, above, turns_has_any(above) && !above->line.blocked);
 	}
 	turns_show_first(lane);
 	lane_check(lane);
+}
+
+/*
+ * Virtual time between those that share with a group.  Between subgroups of
+ * which none has a turn it is where none of them owes another anything.
+ */
+static VirtualTime
+virtual_time_of(const FairGroup *group)
+{
+	QueueState *queue = queue_state_by_number(group->key.queue);
+	FairGroup  *above = group_above(group);
+
+	if (above == NULL)
+		return queue_order_virtual_time(&queue->orders[group->key.class]);
+	if (above->line.subgroups == NULL)
+		group_line_set_time(&above->line, group_line_last(&above->line));
+	return group_line_time(&above->line);
 }
 
 /*
@@ -267,9 +282,7 @@ turns_take_place(FairGroup *group)
 void
 turns_begin_at_time(FairGroup *group)
 {
-	QueueState *queue = queue_state_by_number(group->key.queue);
-	VirtualTime v = group_above(group) != NULL ? group_line_time(&group_above(group)->line) :
-		queue_order_virtual_time(&queue->orders[group->key.class]);
+	VirtualTime v = virtual_time_of(group);
 
 	AssertLineLocked(group);
 	group_line_set_next(&group->line, virtual_time_max(group_line_next(&group->line), v));
@@ -285,10 +298,10 @@ unblock(FairGroup *group)
 	FairGroup  *above = group_above(group);
 	QueueState *queue = queue_state_by_number(group->key.queue);
 	VirtualTime v = queue_order_virtual_time(&queue->orders[group->key.class]);
-	VirtualTime begins = above == NULL ? v : group_line_time(&above->line);
 
 	line->blocked = false;
-	group_line_set_resumed(line, virtual_time_max(group_line_resumed(line), begins));
+	group_line_set_resumed(line, virtual_time_max(group_line_resumed(line),
+												  virtual_time_of(group)));
 	for (uint32 i = group->divided ? NO_ENTRY : turns_first_of_overflow(line); i != NO_ENTRY;
 		 i = turn_candidates[i].next)
 		turn_candidate_set_tag(&turn_candidates[i],
@@ -380,6 +393,7 @@ charge_levels(FairGroup *group, double charge, LaneTurn *turn)
 			GroupLine  *above = &group_above(level)->line;
 
 			turn->time = group_line_time(above);
+			turn->last = group_line_last(above);
 			group_line_set_time(above, virtual_time_max(group_line_time(above), tag));
 			group_line_set_last(above, virtual_time_max(group_line_last(above), next));
 		}
@@ -544,14 +558,17 @@ uncharge(FairGroup *group, const LaneTurn *turn)
 		GroupLine  *line = &level->line;
 		FairGroup  *above = group_above(level);
 
+		/* If it was the last one virtual time has not come to it after all. */
+		if (above != NULL && !turn->parked &&
+			virtual_time_compare(group_line_last(&above->line), group_line_next(line)) == 0)
+			group_line_set_last(&above->line, turn->last);
 		if (!turn->parked)
 			group_line_set_next(line, virtual_time_moved(group_line_next(line), *charge,
 														 turns_no_charge));
 		else
 			group_line_set_resumed(line, virtual_time_moved(group_line_resumed(line), *charge,
 															turns_no_charge));
-		/* If it was the last one virtual time has not come to it after all. */
-		if (!turn->parked && above != NULL &&
+		if (above != NULL && !turn->parked &&
 			virtual_time_compare(group_line_time(&above->line), group_line_next(line)) == 0)
 			group_line_set_time(&above->line, turn->time);
 		charge++;

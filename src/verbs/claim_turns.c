@@ -117,9 +117,10 @@ look_at(LineReading *reading, int64 id, const ItemPointerData *tid)
 
 /*
  * Read on in the line of the first turn of a lane, or (not FAIRQ_NO_GROUP) of a
- * group.  Returns false if there is nothing to read, or another backend is
- * reading.  If there is no room for what was read *taken is 1, and the first
- * task was taken, into *entry and *turn; not if entry is NULL.
+ * group, if that may have a task.  Returns false if there is nothing to read,
+ * or another backend is reading.  If there is no room for what was read *taken
+ * is 1, and the first task was taken, into *entry and *turn; not if entry is
+ * NULL.
  */
 bool
 claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry, LaneTurn *turn,
@@ -134,7 +135,9 @@ claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry, Lane
 	int			looked = 0;
 
 	*taken = 0;
-	if (turns_read_dropped(lane, group))
+	if (turns_read_dropped(lane, group) ||
+		(pg_atomic_read_u32(&row->info->state->limits.entries) > 0 &&
+		 turns_may_not(lane, group)))
 		return true;
 	pending_reserve(1);
 	if (!turns_read_begin(lane, group, &reading.read))

@@ -95,6 +95,38 @@ like(claimed('d', 100), qr/g1.*g2.*g3/, 'without it they go on');
 sql($node, "SELECT fairq.drop_queue('d')");
 
 #
+# The worst hour of one user, and of a thousand: colleagues' claims read no more pages
+#
+sub pages
+{
+	my ($q, $n) = @_;
+	my $plans = sql($node,
+		"PREPARE c AS SELECT * FROM fairq.claim('$q');\n" . "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE c;\n" x $n);
+	my $pages = 0;
+
+	$pages += $1 + $2 while $plans =~ /"Plan": \{.*?"Shared Hit Blocks": (\d+).*?"Shared Read Blocks": (\d+)/sg;
+	return $pages;
+}
+sql($node, <<'SQL');
+SELECT fairq.create_queue(q, subgroups => true, lease => '1 h') FROM unnest('{alone,beside,many}'::text[]) q;
+SELECT fairq.set_subgroup('beside', 't', 'full', max_leased => 1);
+SELECT fairq.pause_subgroup('many', 't', 'u' || i) FROM generate_series(1, 1000) i;
+SELECT count(fairq.enqueue_many('beside', array_fill('1'::jsonb, '{20000}'), group_keys => '{t}', subgroup_keys => '{full}'));
+SELECT count(fairq.enqueue_many('many', array_fill('1'::jsonb, '{20000}'), group_keys => '{t}', subgroup_keys => ARRAY(SELECT 'u' || 1 + i % 1000 FROM generate_series(1, 20000) i)));
+SELECT count(fairq.enqueue_many(q, array_fill('1'::jsonb, '{1000}'), group_keys => '{t}', subgroup_keys => '{colleague}')) FROM unnest('{alone,beside,many}'::text[]) q;
+SQL
+my $alone = pages('alone', 400);
+foreach my $q ('beside', 'many')
+{
+	# The first claim finds that they may not have any.
+	is(claimed($q, 1) =~ m{^t/(colleague|full)} ? 1 : 0, 1, "$q: claimed at once");
+	my $pages = pages($q, 400);
+	cmp_ok($pages, '<=', 1.1 * $alone + 200, "$q: 400 claims of a colleague read $pages pages, alone $alone");
+	is(sql($node, "SELECT count(*) FROM fairq.leases l, fairq.get_task('$q', l.id) t WHERE l.queue = '$q' AND t.subgroup_key = 'colleague'") >= 400 ? 1 : 0,
+		1, "$q: each has got a task");
+}
+
+#
 # All at once
 #
 sql($node, "SELECT fairq.create_queue('q', subgroups => true, max_attempts => 0, backoff_base => '0', lease => '1 h', buckets => 4);"
