@@ -300,6 +300,10 @@ class Worker:
             return self.array([json.dumps(i) for i in range(several)])
         if argument == "group_key":
             return r.choice(GROUPS)
+        if argument == "subgroup_key":
+            return r.choice([None, *GROUPS])
+        if argument == "subgroup_keys":
+            return self.array([r.choice([None, *GROUPS]) for _ in range(r.choice([1, several]))])
         if argument == "group_keys":
             return self.array([r.choice(GROUPS) for _ in range(r.choice([1, several]))])
         if argument == "priority":
@@ -423,7 +427,7 @@ class Worker:
         for receipt, (lease_queue, lease_id, attempt) in self.books.leases.items():
             if lease_queue == queue:
                 holders[lease_id] = receipt
-        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at, name in rows:
+        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at, name, _ in rows:
             if task_id not in tasks:
                 raise Finding("claimed task %d, which is not there" % task_id)
             task = tasks[task_id]
@@ -654,6 +658,9 @@ class Worker:
                 name = self.prefix + str(n)
                 self.execute("SELECT fairq.create_queue(%s, %s, buckets => %s, lease => '1 h')", (name, policy, 2))
                 self.books.queues[name] = {}
+            name = self.prefix + "users"
+            self.execute("SELECT fairq.create_queue(%s, buckets => %s, lease => '1 h', subgroups => true)", (name, 2))
+            self.books.queues[name] = {}
             # A busy machine does not get to all functions in that time.
             while transactions < most and (
                     time.monotonic() - start < seconds or
@@ -687,6 +694,9 @@ class Worker:
             self.execute("SELECT fairq.set_group_defaults(%s, max_leased => 0, rate => 0)", (queue,))
             self.execute("SELECT fairq.set_group(queue, group_key, max_leased => 0, rate => 0), fairq.resume_group(queue, group_key)"
                          " FROM fairq.group_settings WHERE queue = %s", (queue,))
+            self.execute("SELECT fairq.set_subgroup_defaults(queue, max_leased => 0, rate => 0) FROM fairq.queues WHERE queue = %s AND subgroups", (queue,))
+            self.execute("SELECT fairq.reset_subgroup(queue, group_key, subgroup_key) FROM fairq.subgroup_settings JOIN fairq.queues USING (queue)"
+                         " WHERE queue = %s AND subgroups", (queue,))
             self.execute("SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue = %s", (queue,))
             self.execute("SELECT fairq.revive_all(%s)", (queue,))
             got = set()
