@@ -147,8 +147,8 @@ turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
  * after them (PG_INT64_MAX: there is none).
  *
  * If there is no room for the first one it is taken at once, though it may not
- * be the first turn of its lane: then *entry and *turn are set, unless entry is
- * NULL.  Returns how many were, none or one.
+ * be the first turn of its lane: then *entry and *turn are set.  Returns how
+ * many were, none or one; -1: entry is NULL, and so none was taken or kept.
  */
 int
 turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneTurn *turn)
@@ -187,6 +187,8 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 				taken = 1;
 				continue;
 			}
+			if (entry == NULL && i == 0 && line->head == NO_ENTRY)
+				taken = -1;
 			next = tasks[i].task;
 			break;
 		}

@@ -147,7 +147,7 @@ first_line(Claim *claim, WantedLine *lines, int n)
 				break;
 			line->view = turns_look(line->group, &line->lane, &line->first);
 			/* No room to keep what was read. */
-			if (line->view == LANE_UNREAD)
+			if (taken < 0)
 				break;
 		}
 		if (line->view == LANE_READY &&

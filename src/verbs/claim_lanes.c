@@ -377,16 +377,9 @@ static void
 not_granted(Claim *claim, Lane *lane, const LaneEntry *entry, bool at_limit)
 {
 	const LaneTurn *turn = claim->turn;
-	GroupName	name = row_reader_group(&claim->row);
 
 	if (unlikely(claim->alone))
 		claim_alone_not(claim);
-	if (at_limit && lanes_entry_task(entry) != 0 && !turns_is_of(turn, &name))
-	{
-		/* Changed with SQL: the line that it was in would have it for ever. */
-		queue_order_overflow_lost(claim->info->state, lane->class, lanes_entry_task(entry));
-		at_limit = false;
-	}
 	if (!at_limit || lanes_entry_task(entry) == 0)
 	{
 		if (turn != NULL)
@@ -405,6 +398,18 @@ led_nowhere(Claim *claim)
 {
 	if (claim->turn != NULL)
 		claim_hand_led_nowhere(claim->turn);
+}
+
+/*
+ * Is the task in hand, which is of the overflow, still of the group in whose
+ * line it was?  Who has changed that has told its new line.
+ */
+static bool
+is_of_its_line(Claim *claim)
+{
+	GroupName	name = row_reader_group(&claim->row);
+
+	return turns_is_of(claim->turn, &name);
 }
 
 /*
@@ -479,6 +484,12 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 			offer_row(claim);
 			if (lanes_entry_task(entry) != 0)
 				queue_order_overflow_lost(info->state, class, lanes_entry_task(entry));
+			led_nowhere(claim);
+			continue;
+		}
+		if (unlikely(lanes_entry_task(entry) != 0) && !is_of_its_line(claim))
+		{
+			row_reader_unlock(row);
 			led_nowhere(claim);
 			continue;
 		}

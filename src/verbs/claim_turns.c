@@ -119,7 +119,7 @@ look_at(LineReading *reading, int64 id, const ItemPointerData *tid)
  * Read on in the line of the first turn of a lane, or (not FAIRQ_NO_GROUP) of a
  * group, if that may have a task.  Returns false if there is nothing to read,
  * or another backend is reading.  If there is no room for what was read *taken
- * is 1, and the first task was taken, into *entry and *turn; not if entry is
+ * is 1, and the first task was taken, into *entry and *turn; or -1, if entry is
  * NULL.
  */
 bool
