@@ -400,6 +400,17 @@ led_nowhere(Claim *claim)
 		claim_hand_led_nowhere(claim->turn);
 }
 
+/* An entry in hand leads to a row which is not its own, and is locked. */
+static void
+is_elsewhere(Claim *claim, int class, const LaneEntry *entry)
+{
+	row_reader_unlock(&claim->row);
+	offer_row(claim);
+	if (lanes_entry_task(entry) != 0)
+		queue_order_overflow_lost(claim->info->state, class, lanes_entry_task(entry));
+	led_nowhere(claim);
+}
+
 /*
  * Is the task in hand, which is of the overflow, still of the group in whose
  * line it was?  Who has changed that has told its new line.
@@ -480,11 +491,7 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 		/* Another row may be there by now, or the same with another address. */
 		if (!row_reader_is_at(row, lane, entry))
 		{
-			row_reader_unlock(row);
-			offer_row(claim);
-			if (lanes_entry_task(entry) != 0)
-				queue_order_overflow_lost(info->state, class, lanes_entry_task(entry));
-			led_nowhere(claim);
+			is_elsewhere(claim, class, entry);
 			continue;
 		}
 		if (unlikely(lanes_entry_task(entry) != 0) && !is_of_its_line(claim))
