@@ -304,6 +304,14 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 		pass_over_expired(claim);
 		return false;
 	}
+	/* It is in another group by now: who has changed that has told its line. */
+	if (unlikely(claim->turn != NULL) && !claim->turn->parked &&
+		!turns_is_of(claim->turn, &name))
+	{
+		row_reader_unlock(row);
+		claim_hand_give_up(claim->turn);
+		return false;
+	}
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 	/* A pop lasts as long as its transaction: it must not run out before. */
 	deadline = claim->request->pop ||

@@ -412,18 +412,6 @@ is_elsewhere(Claim *claim, int class, const LaneEntry *entry)
 }
 
 /*
- * Is the task in hand, which is of the overflow, still of the group in whose
- * line it was?  Who has changed that has told its new line.
- */
-static bool
-is_of_its_line(Claim *claim)
-{
-	GroupName	name = row_reader_group(&claim->row);
-
-	return turns_is_of(claim->turn, &name);
-}
-
-/*
  * The rows of the first n entries in hand are going to be read.
  */
 static void
@@ -492,12 +480,6 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 		if (!row_reader_is_at(row, lane, entry))
 		{
 			is_elsewhere(claim, class, entry);
-			continue;
-		}
-		if (unlikely(lanes_entry_task(entry) != 0) && !is_of_its_line(claim))
-		{
-			row_reader_unlock(row);
-			led_nowhere(claim);
 			continue;
 		}
 		if (unlikely(claim_asks(claim)) && !claim_admits(claim))
