@@ -15,15 +15,14 @@ that keep one tag the lower id.
 Printed: the number of claims that were compared, or the first difference.
 """
 
-import argparse
 import copy
 import sys
 
-import psycopg
 from hypothesis import strategies as st
 
+import order_model
 import schedules
-from order_model import COSTS, MOST, WEIGHTS, real
+from order_model import COSTS, MOST, WEIGHTS, charge, real
 from schedules import PICK, percent, pick
 
 
@@ -39,9 +38,7 @@ class Level:
         return max(self.next, self.resumed)
 
     def charge(self, cost):
-        quotient = min(real(cost) / real(self.weight), MOST)
-        whole = int(quotient)
-        return max(1, (whole << 32) + round((quotient - whole) * 2 ** 32))
+        return charge(cost, self.weight)
 
     def room(self):
         if self.paused:
@@ -188,19 +185,7 @@ class Model:
         subgroup.line[task] = [tag, cost]
 
 
-class Run:
-    def __init__(self, conninfo):
-        self.db = psycopg.connect(conninfo, autocommit=True)
-        self.compared = 0       # tasks that were claimed
-
-    def value(self, text, *args):
-        return self.db.execute(text, args).fetchone()[0]
-
-    def go(self, schedule, shortening):
-        """An error says what is wrong."""
-        for name, values in schedule:
-            getattr(self, name)(**values)
-
+class Run(order_model.Run):
     def begin(self, shape, busy, buckets):
         self.value("SELECT fairq.drop_queue('model')")
         self.value("SELECT fairq.create_queue('model', buckets => %s, lease => '1 h', max_attempts => 0,"
@@ -283,17 +268,5 @@ def others(begin):
         "change": (5, {"group": groups, "subgroup": [None, *range(5)], "what": CHANGES})})
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--conninfo", required=True)
-    schedules.add_options(parser, 40, 200)
-    options = parser.parse_args()
-    run = Run(options.conninfo)
-    if not schedules.run(options, BEGIN, others, run.go, {"begin", "enqueue", "claim", "settle", "change"}):
-        return 1
-    print(run.compared)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(order_model.main(Run, BEGIN, others, {"begin", "enqueue", "claim", "settle", "change"}))

@@ -30,15 +30,20 @@ def real(x):
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
+def charge(cost, weight):
+    """What a task takes up of virtual time."""
+    quotient = min(real(cost) / real(weight), MOST)
+    whole = int(quotient)
+    return max(1, (whole << 32) + round((quotient - whole) * 2 ** 32))
+
+
 class Model:
     def __init__(self):
         self.v = self.served = 0
         self.finish, self.weight, self.tasks, self.ready = {}, {}, {}, set()
 
     def charge(self, group, cost):
-        quotient = min(real(cost) / real(self.weight.get(group, 1)), MOST)
-        whole = int(quotient)
-        return max(1, (whole << 32) + round((quotient - whole) * 2 ** 32))
+        return charge(cost, self.weight.get(group, 1))
 
     def place(self, task, group, cost):
         start = max(self.v, self.finish.get(group, 0))
@@ -78,7 +83,6 @@ class Run:
 
     def go(self, schedule, shortening):
         """An error says what is wrong."""
-        self.model, self.held = Model(), []
         for name, values in schedule:
             getattr(self, name)(**values)
 
@@ -89,6 +93,7 @@ class Run:
     def begin(self, weights, busy, buckets):
         self.value("SELECT fairq.drop_queue('model')")
         self.value("SELECT fairq.create_queue('model', buckets => %s, lease => '1 h', max_attempts => 0)", buckets)
+        self.model, self.held = Model(), []
         for group, weight in enumerate(weights):
             if weight is not None:
                 self.weigh(group, weight)
@@ -153,17 +158,18 @@ def others(begin):
         "weigh": (2, {"group": groups, "weight": WEIGHTS})})
 
 
-def main():
+def main(of, begin, then, names):
+    """of: the class of what takes the steps, which have these names."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--conninfo", required=True)
     schedules.add_options(parser, 40, 200)
     options = parser.parse_args()
-    run = Run(options.conninfo)
-    if not schedules.run(options, BEGIN, others, run.go, {"begin", "enqueue", "claim", "settle", "cancel", "weigh"}):
+    run = of(options.conninfo)
+    if not schedules.run(options, begin, then, run.go, names):
         return 1
     print(run.compared)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Run, BEGIN, others, {"begin", "enqueue", "claim", "settle", "cancel", "weigh"}))

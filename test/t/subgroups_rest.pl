@@ -7,7 +7,7 @@
 #
 # To see it fail, take one of these guards out of the engine:
 # - a claim that is refused a task which has gone to another group by SQL does not give it
-#   back to the line that it was in (claim_grant): the claim does not end, nor the hammer;
+#   back to the line that it was in (pass_over): the claim does not end, nor the hammer;
 # - a subgroup has the tasks of its own line only (claim_turns.c, look_at): SQL;
 # - what alter_queue finds is read once more, with subgroups (change_subgroups): altered;
 # - both levels count what a lease begins and ends (groups.c): counts;
