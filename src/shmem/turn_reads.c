@@ -88,7 +88,7 @@ turns_read_dropped(Lane *lane, uint32 number)
  * whether that is so.
  */
 bool
-turns_may_not(Lane *lane, uint32 number)
+turns_block_unread(Lane *lane, uint32 number)
 {
 	FairGroup  *group;
 	bool		blocked;

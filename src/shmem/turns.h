@@ -87,7 +87,7 @@ extern void turns_refund(const LaneTurn *turn);
 extern bool turns_is_of(const LaneTurn *turn, const GroupName *name);
 extern bool turns_read_dropped(Lane *lane, uint32 group);
 extern int	turns_not_parked(const Lane *lane, LaneEntry *entries, int n);
-extern bool turns_may_not(Lane *lane, uint32 group);
+extern bool turns_block_unread(Lane *lane, uint32 group);
 extern bool turns_read_begin(Lane *lane, uint32 group, TurnRead *read);
 extern int	turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry,
 						   LaneTurn *turn);

@@ -199,19 +199,30 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease, int
 }
 
 /*
- * The task whose row is read and locked has expired: it is not begun any
- * more.  A claim writes nothing; the worker is woken for it, and a claim
- * without one does its work afterwards.  Its row stays for a moment, but the
- * entry is of no use.
+ * Is the task whose row is read and locked to be passed over?  Then the row is
+ * unlocked, and its entry is of no use.
+ *
+ * One that has expired is not begun any more.  A claim writes nothing; the
+ * worker is woken for it, and a claim without one does its work afterwards.
+ * Its row stays for a moment.  One that was taken out of a line, and is in
+ * another group by now, is in the line of that: who has changed it has seen to
+ * that.
  */
-static void
-pass_over_expired(Claim *claim)
+static bool
+pass_over(Claim *claim, const GroupName *name)
 {
+	LaneTurn   *turn = claim->turn;
+	bool		expired = row_reader_has_expired(&claim->row);
+	bool		elsewhere = unlikely(turn != NULL) && !turn->parked && !turns_is_of(turn, name);
+
 	Assert(claim->row.locked);
+	if (likely(!expired && !elsewhere))
+		return false;
 	row_reader_unlock(&claim->row);
-	claim->met_expired = true;
-	if (unlikely(claim->turn != NULL))
-		claim_hand_give_up(claim->turn);
+	claim->met_expired |= expired;
+	if (turn != NULL)
+		claim_hand_give_up(turn);
+	return true;
 }
 
 /*
@@ -299,19 +310,8 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 	int			claimed;
 
 	*at_limit = false;
-	if (unlikely(row_reader_has_expired(row)))
-	{
-		pass_over_expired(claim);
+	if (unlikely(pass_over(claim, &name)))
 		return false;
-	}
-	/* It is in another group by now: who has changed that has told its line. */
-	if (unlikely(claim->turn != NULL) && !claim->turn->parked &&
-		!turns_is_of(claim->turn, &name))
-	{
-		row_reader_unlock(row);
-		claim_hand_give_up(claim->turn);
-		return false;
-	}
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 	/* A pop lasts as long as its transaction: it must not run out before. */
 	deadline = claim->request->pop ||

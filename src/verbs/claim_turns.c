@@ -137,7 +137,7 @@ claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry, Lane
 	*taken = 0;
 	if (turns_read_dropped(lane, group) ||
 		(pg_atomic_read_u32(&row->info->state->limits.entries) > 0 &&
-		 turns_may_not(lane, group)))
+		 turns_block_unread(lane, group)))
 		return true;
 	pending_reserve(1);
 	if (!turns_read_begin(lane, group, &reading.read))
