@@ -69,7 +69,6 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 			info = &(*infos)[n++];
 			info->number = i;
 			info->above = group->key.above;
-			info->divided = group->divided;
 			info->class = group->key.class;
 			info->hash[0] = group->key.low;
 			info->hash[1] = group->key.high;

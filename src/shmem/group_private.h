@@ -140,6 +140,13 @@ group_line_set_last(GroupLine *line, VirtualTime last)
 	line->last_fraction = last.fraction;
 }
 
+/* What it is for who comes now. */
+static inline VirtualTime
+group_line_time_now(const GroupLine *line)
+{
+	return line->subgroups == NULL ? group_line_last(line) : group_line_time(line);
+}
+
 /*
  * What a claim needs comes first: two cache lines, and with many groups
  * neither of them is in a cache.

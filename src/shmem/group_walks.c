@@ -87,26 +87,30 @@ groups_begin_lines(QueueState *queue)
 	for_groups_of(queue, begin_line);
 }
 
-/* Take back what a group has not been served. */
+/* Take back what a group has not been served, if it has got so far only. */
 static void
-level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
+level_group(QueueState *queue, FairGroup *group, VirtualTime finish)
 {
-	VirtualTime level;
+	VirtualTime level = virtual_time_add(queue_order_virtual_time(&queue->orders[group->key.class]),
+										 1.0, 1.0);
 
-	AssertCreationLocked();
-	level = virtual_time_add(queue_order_virtual_time(&queue->orders[group->key.class]),
-							 1.0, 1.0);
-	(void) group_table_lock_number(group - group_entries);
-	if (group_above(group) == NULL &&
-		(if_finish == NULL ||
-		 virtual_time_compare(group->finish, *if_finish) == 0) &&
-		virtual_time_compare(group->finish, level) > 0)
-		group->finish = level;
-	if (group->line.lane != 0 && group_above(group) == NULL)
-		turn_lines_bound(group, v_none, &level);
+	AssertGroupLockedExclusively(group);
+	if (group_above(group) == NULL)
+	{
+		if (virtual_time_compare(group->finish, finish) == 0 &&
+			virtual_time_compare(group->finish, level) > 0)
+			group->finish = level;
+		if (group->line.lane != 0)
+			turn_lines_bound(group, v_none, &level);
+	}
 	if (group->line.lane != 0 && !group->divided)
 		turn_lines_unpark(group, true);
-	group_table_unlock(group);
+}
+
+static void
+level_any(QueueState *queue, FairGroup *group)
+{
+	level_group(queue, group, group->finish);
 }
 
 /*
@@ -118,21 +122,20 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 void
 groups_level(QueueState *queue, uint32 number, VirtualTime finish)
 {
-	int			queue_number = queue_state_number(queue);
+	FairGroup  *group;
 
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	if (number != FAIRQ_NO_GROUP)
+	if (number == FAIRQ_NO_GROUP)
 	{
-		if (group_entries[number].in_use && group_entries[number].key.queue == queue_number)
-			level_group(queue, &group_entries[number], &finish);
+		for_groups_of(queue, level_any);
+		return;
 	}
-	else
+	group = &group_entries[number];
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	if (group->in_use && group->key.queue == queue_state_number(queue))
 	{
-		for (uint32 i = 0; i < group_table->free.high_water; i++)
-		{
-			if (group_entries[i].in_use && group_entries[i].key.queue == queue_number)
-				level_group(queue, &group_entries[i], NULL);
-		}
+		(void) group_table_lock_number(number);
+		level_group(queue, group, finish);
+		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
 }

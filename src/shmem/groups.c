@@ -200,7 +200,7 @@ note_leased(const QueueOrder *order, FairGroup *group, const FairqAddress *addre
 
 /* The limits of a group, and of that above it.  Returns whether it has any. */
 static inline bool
-limits_of(const FairGroup *group, uint32 limits[GROUP_LEVELS])
+limits_of(const FairGroup *group, uint32 limits[LIMIT_LEVELS])
 {
 	const FairGroup *above = group_above(group);
 
@@ -257,7 +257,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	FairGroup  *whole;
 	bool		may = true;
 	bool		of_overflow = lease->of_overflow;
-	uint32		reserved[GROUP_LEVELS];
+	uint32		reserved[LIMIT_LEVELS];
 	double		cost = lease->cost;
 	int			class = address->class;
 
@@ -319,7 +319,7 @@ void
 groups_lease_refused(const GroupLease *lease)
 {
 	FairGroup  *group;
-	uint32		limits[GROUP_LEVELS];
+	uint32		limits[LIMIT_LEVELS];
 
 	if (lease->group == FAIRQ_NO_GROUP)
 		return;
@@ -334,7 +334,7 @@ groups_lease_refused(const GroupLease *lease)
 	if (lease->counted && !lease->of_overflow)
 		group_table_count_ready(queue_state_by_number(group->key.queue), group, 1);
 	group_table_unlock(group);
-	for (int i = 0; i < GROUP_LEVELS; i++)
+	for (int i = 0; i < LIMIT_LEVELS; i++)
 		group_limits_give(limits[i], true);
 }
 
@@ -351,7 +351,7 @@ void
 groups_lease_ends(uint32 number, int64 run, int64 charged)
 {
 	FairGroup  *group;
-	uint32		limits[GROUP_LEVELS];
+	uint32		limits[LIMIT_LEVELS];
 
 	if (number == FAIRQ_NO_GROUP)
 		return;
@@ -370,7 +370,7 @@ groups_lease_ends(uint32 number, int64 run, int64 charged)
 			level->seconds + NEW_SECONDS * (seconds - level->seconds);
 	}
 	group_table_unlock(group);
-	for (int i = 0; i < GROUP_LEVELS; i++)
+	for (int i = 0; i < LIMIT_LEVELS; i++)
 		group_limits_give(limits[i], false);
 }
 

@@ -15,9 +15,6 @@
 
 #define FAIRQ_NO_GROUP	PG_UINT32_MAX
 
-/* Which of the levels that share: a group or a subgroup, and what is above. */
-#define GROUP_LEVELS	LIMIT_LEVELS
-
 /*
  * Slots are numbered 0 .. FAIRQ_SLOTS - 1, so that SQL can show them all as
  * bigint, and a row that was written with SQL leaves enough.
@@ -46,7 +43,7 @@ typedef struct OverflowTask
 typedef struct GroupLease
 {
 	uint32		group;			/* its number, or FAIRQ_NO_GROUP */
-	uint32		limits[GROUP_LEVELS];	/* that have kept room for the task;
+	uint32		limits[LIMIT_LEVELS];	/* that have kept room for the task;
 										 * then its own; NO_LIMIT: none */
 	double		charge;			/* by its weight */
 	double		cost;			/* as the row says; then what it adds to what
@@ -65,7 +62,6 @@ typedef struct GroupInfo
 {
 	uint32		number;
 	uint32		above;			/* of a subgroup: the number of its group */
-	bool		divided;
 	int			class;
 	uint64		hash[2];		/* of the key */
 	VirtualTime finish;

@@ -112,35 +112,47 @@ limit_unlock(uint32 number)
 	LWLockRelease(limit_table_lock(number));
 }
 
-/* Lock those of all levels, in the order in which all do. */
+/* The locks of all levels, each once, in the order in which all take them. */
 static inline void
-limit_lock_levels(const uint32 limits[LIMIT_LEVELS])
+limit_locks_of(const uint32 limits[LIMIT_LEVELS], LWLock *locks[LIMIT_LEVELS])
 {
 	LWLock	   *a = limits[0] == NO_LIMIT ? NULL : limit_table_lock(limits[0]);
 	LWLock	   *b = limits[1] == NO_LIMIT ? NULL : limit_table_lock(limits[1]);
 
 	StaticAssertStmt(LIMIT_LEVELS == 2, "one lock for each level");
-	if (a != NULL)
-		LWLockAcquire(b != NULL && b < a ? b : a, LW_EXCLUSIVE);
-	if (b != NULL && b != a)
-		LWLockAcquire(a != NULL && b < a ? a : b, LW_EXCLUSIVE);
+	locks[0] = Min(a, b);
+	locks[1] = a == b ? NULL : Max(a, b);
+}
+
+static inline void
+limit_lock_levels(const uint32 limits[LIMIT_LEVELS])
+{
+	LWLock	   *locks[LIMIT_LEVELS];
+
+	limit_locks_of(limits, locks);
+	for (int i = 0; i < LIMIT_LEVELS; i++)
+	{
+		if (locks[i] != NULL)
+			LWLockAcquire(locks[i], LW_EXCLUSIVE);
+	}
 }
 
 static inline void
 limit_unlock_levels(const uint32 limits[LIMIT_LEVELS])
 {
-	LWLock	   *a = limits[0] == NO_LIMIT ? NULL : limit_table_lock(limits[0]);
-	LWLock	   *b = limits[1] == NO_LIMIT ? NULL : limit_table_lock(limits[1]);
+	LWLock	   *locks[LIMIT_LEVELS];
 
+	limit_locks_of(limits, locks);
 	for (int i = 0; i < LIMIT_LEVELS; i++)
 	{
 		if (limits[i] != NO_LIMIT)
 			limit_check(&limit_entries[limits[i]]);
 	}
-	if (a != NULL)
-		LWLockRelease(a);
-	if (b != NULL && b != a)
-		LWLockRelease(b);
+	for (int i = 0; i < LIMIT_LEVELS; i++)
+	{
+		if (locks[i] != NULL)
+			LWLockRelease(locks[i]);
+	}
 }
 
 /* Does a group wait: has it tasks parked, or a line that is blocked? */

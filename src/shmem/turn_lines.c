@@ -208,8 +208,7 @@ turn_lines_time(FairGroup *group)
 	if (group->line.lane != 0)
 	{
 		LWLockAcquire(&turns_home(group)->lock, LW_SHARED);
-		time = group->line.subgroups == NULL ? group_line_last(&group->line) :
-			group_line_time(&group->line);
+		time = group_line_time_now(&group->line);
 		LWLockRelease(&turns_home(group)->lock);
 	}
 	return time;

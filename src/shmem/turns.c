@@ -270,8 +270,8 @@ virtual_time_of(const FairGroup *group)
 
 	if (above == NULL)
 		return queue_order_virtual_time(&queue->orders[group->key.class]);
-	if (above->line.subgroups == NULL)
-		group_line_set_time(&above->line, group_line_last(&above->line));
+	/* Once there is one it goes on from there. */
+	group_line_set_time(&above->line, group_line_time_now(&above->line));
 	return group_line_time(&above->line);
 }
 
