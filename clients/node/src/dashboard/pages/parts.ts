@@ -2,12 +2,26 @@
 
 import type { Context } from '../context.js';
 import type { DoneTask } from '../data/archive.js';
-import type { QueueStats } from '../data/queues.js';
-import type { State, Task } from '../data/tasks.js';
+import type { Queue, QueueStats } from '../data/queues.js';
+import { taskPage, type State, type Task } from '../data/tasks.js';
 import { endsOf } from '../../status.js';
 import { bytes, count, decimal, duration, moment, NOTHING } from '../format.js';
 import { address, foreign, foreignBlock, html, type Child, type Markup } from '../html.js';
-import { badge, facts, nameLink, number, queueLink, subgroupLink, table, taskLink, tenantLink } from '../layout.js';
+import {
+  badge,
+  facts,
+  groupParams,
+  nameLink,
+  nextPage,
+  notShown,
+  number,
+  queueLink,
+  subgroupLink,
+  subgroupParams,
+  table,
+  taskLink,
+  tenantLink,
+} from '../layout.js';
 
 const LEVELS: Partial<Record<State, 'good' | 'warn' | 'bad'>> = {
   leased: 'good',
@@ -199,4 +213,30 @@ export function doneFacts(queue: string, one: DoneTask, now: number): Markup {
     ['cost', decimal(one.cost)],
     ['unique key', one.unique_key === null ? NOTHING : foreign(one.unique_key)],
   ]);
+}
+
+/** The first tasks of a tenant, or of a subgroup of it, and where the others are. */
+export async function ownTasks(context: Context, queue: Queue, group: string, subgroup?: string): Promise<Markup> {
+  const { reader } = context;
+  const wanted = { queue, group, subgroup, limit: 10, milliseconds: 150 };
+  const tasks = await reader.attempt(() => taskPage(reader, wanted));
+  const lists = {
+    queue: queue.queue,
+    ...groupParams(group),
+    ...(subgroup === undefined ? {} : subgroupParams(subgroup)),
+  };
+  return html`<h2>Its tasks, the oldest first</h2>
+            ${
+              tasks.problem !== undefined
+                ? notShown('Tasks are not shown.', tasks.problem)
+                : html`${taskTable(
+                    context,
+                    queue.queue,
+                    tasks.value.tasks,
+                    tasks.value.unfinished ? 'None among those that were looked at in the time of a page.' : 'None.',
+                  )}
+                ${nextPage('/tasks', tasks.value.next === undefined ? undefined : { ...lists, after: tasks.value.next }, 'Go on')}`
+            }
+            <p class="next"><a href="${address('/dead', lists)}">Its dead tasks</a>
+            ${queue.done_readable !== null && html`<a href="${address('/archive', lists)}">Its done tasks</a>`}</p>`;
 }

@@ -12,26 +12,22 @@ import {
   type Subgroup,
   type SubgroupSettings,
 } from '../data/subgroups.js';
-import { taskPage } from '../data/tasks.js';
 import { count, decimal, percent } from '../format.js';
 import { address, foreign, html, type Child, type Markup } from '../html.js';
 import {
   actions,
   badge,
-  groupParams,
   input,
   nextPage,
-  notShown,
   number,
   queueLink,
   subgroupLink,
-  subgroupParams,
   table,
   tabs,
   tenantLink,
 } from '../layout.js';
 import { limits, ownSettings, settingWord } from './limits.js';
-import { taskTable } from './parts.js';
+import { ownTasks } from './parts.js';
 
 /** Rows of the table on the page of a tenant. */
 const FEW = 10;
@@ -176,10 +172,8 @@ export async function subgroupPage(context: Context): Promise<View> {
   }
   const own = await settingsOfSubgroup(reader, queue.queue, group, key);
   const list = await subgroupsOfKey(reader, queue.queue, group, key);
-  const wanted = { queue, group, subgroup: key, limit: 10, milliseconds: 150 };
-  const tasks = await reader.attempt(() => taskPage(reader, wanted));
+  const tasks = await ownTasks(context, queue, group, key);
   const of = { queue: queue.queue, group, subgroup: key };
-  const lists = { queue: queue.queue, ...groupParams(group), ...subgroupParams(key) };
   return {
     title,
     section: 'tenants',
@@ -195,19 +189,6 @@ export async function subgroupPage(context: Context): Promise<View> {
             ${subgroupTable(queue.queue, group, list, 'It has no work: nothing that waits or is in flight.')}
             ${EXPLAINED}
             <h2>What it was given</h2>${ownSettings(own)}
-            <h2>Its tasks, the oldest first</h2>
-            ${
-              tasks.problem !== undefined
-                ? notShown('Tasks are not shown.', tasks.problem)
-                : html`${taskTable(
-                    context,
-                    queue.queue,
-                    tasks.value.tasks,
-                    tasks.value.unfinished ? 'None among those that were looked at in the time of a page.' : 'None.',
-                  )}
-                ${nextPage('/tasks', tasks.value.next === undefined ? undefined : { ...lists, after: tasks.value.next }, 'Go on')}`
-            }
-            <p class="next"><a href="${address('/dead', lists)}">Its dead tasks</a>
-            ${queue.done_readable !== null && html`<a href="${address('/archive', lists)}">Its done tasks</a>`}</p>`,
+            ${tasks}`,
   };
 }

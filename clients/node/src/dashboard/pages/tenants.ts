@@ -16,13 +16,11 @@ import {
   type TenantSettings,
 } from '../data/tenants.js';
 import { subgroupCounts } from '../data/subgroups.js';
-import { taskPage } from '../data/tasks.js';
 import { count, decimal, duration, NOTHING, percent } from '../format.js';
 import { address, html, type Child, type Markup } from '../html.js';
 import {
   actions,
   badge,
-  groupParams,
   input,
   nextPage,
   notShown,
@@ -34,7 +32,7 @@ import {
   tenantLink,
 } from '../layout.js';
 import { limits, ownSettings, settingWord } from './limits.js';
-import { taskTable } from './parts.js';
+import { ownTasks } from './parts.js';
 import { subgroupsOfTenant } from './subgroups.js';
 
 const TITLES: Record<TenantOrder, string> = {
@@ -239,9 +237,8 @@ async function wholeTenantPage(context: Context, queue: Queue, group: string): P
   const { reader } = context;
   const own = await settingsOfTenant(reader, queue.queue, group);
   const list = await tenantsOfKey(reader, queue.queue, group);
-  const tasks = await reader.attempt(() => taskPage(reader, { queue, group, limit: 10, milliseconds: 150 }));
+  const tasks = await ownTasks(context, queue, group);
   const of = { queue: queue.queue, group };
-  const lists = { queue: queue.queue, ...groupParams(group) };
   return {
     title: group === '' ? 'Tasks without a group' : `Tenant ${group}`,
     section: 'tenants',
@@ -257,20 +254,7 @@ async function wholeTenantPage(context: Context, queue: Queue, group: string): P
             ${tenantTable(queue.queue, list, 'It has no work: nothing ready, in the overflow or in flight.')}
             ${EXPLAINED}${await subgroupsOfTenant(context, queue, { key: group })}
             <h2>What it was given</h2>${ownSettings(own)}
-            <h2>Its tasks, the oldest first</h2>
-            ${
-              tasks.problem !== undefined
-                ? notShown('Tasks are not shown.', tasks.problem)
-                : html`${taskTable(
-                    context,
-                    queue.queue,
-                    tasks.value.tasks,
-                    tasks.value.unfinished ? 'None among those that were looked at in the time of a page.' : 'None.',
-                  )}
-                ${nextPage('/tasks', tasks.value.next === undefined ? undefined : { ...lists, after: tasks.value.next }, 'Go on')}`
-            }
-            <p class="next"><a href="${address('/dead', lists)}">Its dead tasks</a>
-            ${queue.done_readable !== null && html`<a href="${address('/archive', lists)}">Its done tasks</a>`}</p>`,
+            ${tasks}`,
   };
 }
 
