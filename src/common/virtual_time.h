@@ -74,6 +74,31 @@ typedef struct VirtualTime
 	uint32		fraction;
 } VirtualTime;
 
+/* In 12 bytes, for structures of which there are many. */
+typedef struct PackedTime
+{
+	uint32		whole[2];
+	uint32		fraction;
+} PackedTime;
+
+static inline VirtualTime
+virtual_time_unpack(PackedTime packed)
+{
+	VirtualTime time = {0, packed.fraction};
+
+	memcpy(&time.whole, packed.whole, sizeof(time.whole));
+	return time;
+}
+
+static inline PackedTime
+virtual_time_pack(VirtualTime time)
+{
+	PackedTime	packed = {{0, 0}, time.fraction};
+
+	memcpy(packed.whole, &time.whole, sizeof(time.whole));
+	return packed;
+}
+
 /* Less than, equal to or greater than 0, as a is compared with b. */
 static inline int
 virtual_time_compare(VirtualTime a, VirtualTime b)
@@ -90,6 +115,13 @@ static inline VirtualTime
 virtual_time_max(VirtualTime a, VirtualTime b)
 {
 	return (virtual_time_compare(a, b) >= 0) ? a : b;
+}
+
+/* A packed one is at least another. */
+static inline void
+virtual_time_raise(PackedTime *packed, VirtualTime least)
+{
+	*packed = virtual_time_pack(virtual_time_max(virtual_time_unpack(*packed), least));
 }
 
 /* How far it is from one tag to another; negative if that is before it. */

@@ -41,7 +41,7 @@ overflow_comes(QueueState *queue, FairGroup *group, int n, const OverflowTask *f
 	AssertGroupLockedExclusively(group);
 	group_table_count_overflow(group, n);
 	if (whole->line.lane != 0)
-		begins = virtual_time_max(begins, group_line_next(&whole->line));
+		begins = virtual_time_max(begins, virtual_time_unpack(whole->line.next));
 	if (turn_lines_lower(queue, group, first) && empty &&
 		(whole->since.whole == v_none.whole || virtual_time_compare(v, begins) > 0))
 		group_had_no_work(order, whole, virtual_time_max(v, begins));

@@ -64,87 +64,24 @@ typedef struct GroupLine
 		struct					/* of a group that is divided */
 		{
 			pairingheap_node *subgroups;	/* those that have a turn */
-			int64		time_whole; /* virtual time between them */
-			int64		last_whole; /* the highest tag they were charged to */
-			uint32		time_fraction;
-			uint32		last_fraction;
+			PackedTime	time;	/* virtual time between them: as that of a
+								 * queue */
+			PackedTime	last;	/* the highest tag they were charged to: what
+								 * it is when none of them has a turn, and so
+								 * none owes another anything */
 		};
 	};
-	int64		resumed_whole;	/* no task has its turn before this tag, */
-	int64		next_whole;		/* the start tag of the next task of the
-								 * overflow; */
-	uint32		resumed_fraction;	/* so laid out that they take less room */
-	uint32		next_fraction;
+	PackedTime	resumed;		/* no task has its turn before this tag */
+	PackedTime	next;			/* the start tag of the next task of the
+								 * overflow */
 	pairingheap_node node;
 } GroupLine;
 
-static inline VirtualTime
-group_line_next(const GroupLine *line)
-{
-	VirtualTime next = {line->next_whole, line->next_fraction};
-
-	return next;
-}
-
-static inline void
-group_line_set_next(GroupLine *line, VirtualTime next)
-{
-	line->next_whole = next.whole;
-	line->next_fraction = next.fraction;
-}
-
-static inline VirtualTime
-group_line_resumed(const GroupLine *line)
-{
-	VirtualTime resumed = {line->resumed_whole, line->resumed_fraction};
-
-	return resumed;
-}
-
-static inline void
-group_line_set_resumed(GroupLine *line, VirtualTime resumed)
-{
-	line->resumed_whole = resumed.whole;
-	line->resumed_fraction = resumed.fraction;
-}
-
-/* Virtual time between the subgroups of a group: as that of a queue. */
-static inline VirtualTime
-group_line_time(const GroupLine *line)
-{
-	VirtualTime time = {line->time_whole, line->time_fraction};
-
-	return time;
-}
-
-static inline void
-group_line_set_time(GroupLine *line, VirtualTime time)
-{
-	line->time_whole = time.whole;
-	line->time_fraction = time.fraction;
-}
-
-/* What it is when none of them has a turn: none owes another anything. */
-static inline VirtualTime
-group_line_last(const GroupLine *line)
-{
-	VirtualTime last = {line->last_whole, line->last_fraction};
-
-	return last;
-}
-
-static inline void
-group_line_set_last(GroupLine *line, VirtualTime last)
-{
-	line->last_whole = last.whole;
-	line->last_fraction = last.fraction;
-}
-
-/* What it is for who comes now. */
+/* Virtual time between the subgroups of a group, for who comes now. */
 static inline VirtualTime
 group_line_time_now(const GroupLine *line)
 {
-	return line->subgroups == NULL ? group_line_last(line) : group_line_time(line);
+	return virtual_time_unpack(line->subgroups == NULL ? line->last : line->time);
 }
 
 /*

@@ -74,10 +74,10 @@ turns_shmem_init(void *area, bool found)
  */
 
 static uint32
-chain_of(int lane, int64 whole, uint32 fraction, uint64 slot)
+chain_of(int lane, VirtualTime tag, uint64 slot)
 {
-	uint64		hash = hash_combine64(hash_combine64((uint64) whole, slot),
-									  ((uint64) fraction << 32) | (uint32) lane);
+	uint64		hash = hash_combine64(hash_combine64((uint64) tag.whole, slot),
+									  ((uint64) tag.fraction << 32) | (uint32) lane);
 
 	return murmurhash32((uint32) (hash ^ hash >> 32)) & chain_mask;
 }
@@ -85,7 +85,8 @@ chain_of(int lane, int64 whole, uint32 fraction, uint64 slot)
 static inline bool
 is_at(const TurnCandidate *candidate, int lane, const LaneEntry *entry)
 {
-	return candidate->whole == entry->block && candidate->fraction == entry->fraction &&
+	return virtual_time_compare(virtual_time_unpack(candidate->tag),
+								lanes_entry_tag(entry)) == 0 &&
 		(uint64) candidate->task == entry->slot && candidate->lane == lane &&
 		candidate->tid.ip_posid == entry->tid.ip_posid &&
 		BlockIdEquals(&candidate->tid.ip_blkid, &entry->tid.ip_blkid);
@@ -98,7 +99,7 @@ is_at(const TurnCandidate *candidate, int lane, const LaneEntry *entry)
 static bool
 is_parked(int lane, const LaneEntry *entry)
 {
-	uint32		chain = chain_of(lane, entry->block, entry->fraction, entry->slot);
+	uint32		chain = chain_of(lane, lanes_entry_tag(entry), entry->slot);
 	slock_t    *lock = &pool->chain_locks[chain % CHAIN_LOCKS];
 	uint32		number;
 
@@ -115,7 +116,7 @@ static void
 change_chain(uint32 number, bool add)
 {
 	TurnCandidate *candidate = &turn_candidates[number];
-	uint32		chain = chain_of(candidate->lane, candidate->whole, candidate->fraction,
+	uint32		chain = chain_of(candidate->lane, virtual_time_unpack(candidate->tag),
 								 (uint64) candidate->task);
 	slock_t    *lock = &pool->chain_locks[chain % CHAIN_LOCKS];
 	uint32	   *link = &chains[chain];
@@ -294,7 +295,7 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, fl
 		turn_candidates_add(line, number, after);
 	}
 	turn_candidates[number].tid = entry->tid;
-	turn_candidate_set_tag(&turn_candidates[number], lanes_entry_tag(entry));
+	turn_candidates[number].tag = virtual_time_pack(lanes_entry_tag(entry));
 	turn_candidates[number].cost = cost;
 	turn_candidates[number].charged = charged;
 }
@@ -306,8 +307,10 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, fl
 void
 turn_candidates_entry(const TurnCandidate *candidate, uint64 slot, LaneEntry *entry)
 {
-	entry->block = candidate->whole;
-	entry->fraction = candidate->fraction;
+	VirtualTime tag = virtual_time_unpack(candidate->tag);
+
+	entry->block = tag.whole;
+	entry->fraction = tag.fraction;
 	entry->tid = candidate->tid;
 	if (candidate->parked)
 	{
@@ -357,7 +360,7 @@ turn_candidates_park(GroupLine *line, const Lane *lane, const LaneEntry *entry, 
 		return false;
 	candidate = &turn_candidates[number];
 	candidate->task = (int64) entry->slot;
-	turn_candidate_set_tag(candidate, lanes_entry_tag(entry));
+	candidate->tag = virtual_time_pack(lanes_entry_tag(entry));
 	candidate->tid = entry->tid;
 	candidate->parked = true;
 	candidate->charged = false;

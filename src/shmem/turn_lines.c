@@ -32,14 +32,14 @@ begin_line(FairGroup *group, uint32 lane)
 	line->last_parked = NO_ENTRY;
 	line->target = TURNS_READ_LEAST;
 	line->standing = line->reading = line->blocked = line->dropped = false;
-	group_line_set_next(line, group->finish);
-	group_line_set_resumed(line, v_none);
+	line->next = virtual_time_pack(group->finish);
+	line->resumed = virtual_time_pack(v_none);
 	if (group->divided)
 	{
 		line->subgroups = NULL;
 		line->parked = 0;
-		group_line_set_time(line, start);
-		group_line_set_last(line, start);
+		line->time = virtual_time_pack(start);
+		line->last = virtual_time_pack(start);
 		return;
 	}
 	line->head = line->tail = NO_ENTRY;
@@ -150,8 +150,7 @@ turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
 	if (above != NULL && empty)
 		turns_begin_at_time(above);
 	FOR_LEVELS(level, group)
-		group_line_set_next(&level->line,
-							virtual_time_max(group_line_next(&level->line), level->finish));
+		virtual_time_raise(&level->line.next, level->finish);
 	if (line->reading)
 		line->lowered = Min(line->lowered, first->id);
 	if (first->id < line->frontier && (line->reading || !ItemPointerIsValid(&first->tid)))
@@ -186,7 +185,7 @@ turn_lines_end(FairGroup *group)
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	ends = group->divided ? group->subgroups == 0 : !turns_has_overflow(line);
 	if (ends)
-		group->finish = virtual_time_max(group->finish, group_line_next(line));
+		group->finish = virtual_time_max(group->finish, virtual_time_unpack(line->next));
 	if (ends && !turns_has_any(group) && !line->blocked)
 	{
 		Assert(!line->standing);
@@ -226,9 +225,10 @@ turn_lines_tag(FairGroup *group, VirtualTime v, double charge, double weight, Gr
 
 	AssertGroupLockedExclusively(group);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	tag->start = virtual_time_max(virtual_time_max(v, group->finish), group_line_next(line));
+	tag->start = virtual_time_max(virtual_time_max(v, group->finish),
+								  virtual_time_unpack(line->next));
 	tag->finish = virtual_time_add(tag->start, charge, weight);
-	group_line_set_next(line, tag->finish);
+	line->next = virtual_time_pack(tag->finish);
 	turns_take_place(group);
 	LWLockRelease(&lane->lock);
 }
@@ -244,8 +244,8 @@ turn_lines_untag(FairGroup *group, VirtualTime start, VirtualTime finish)
 
 	AssertGroupLockedExclusively(group);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	if (virtual_time_compare(group_line_next(&group->line), finish) == 0)
-		group_line_set_next(&group->line, start);
+	if (virtual_time_compare(virtual_time_unpack(group->line.next), finish) == 0)
+		group->line.next = virtual_time_pack(start);
 	turns_take_place(group);
 	LWLockRelease(&lane->lock);
 }
@@ -262,11 +262,11 @@ turn_lines_bound(FairGroup *group, VirtualTime low, const VirtualTime *high)
 
 	AssertGroupLockedExclusively(group);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	group_line_set_next(line, virtual_time_max(group_line_next(line), low));
-	if (high != NULL && virtual_time_compare(group_line_next(line), *high) > 0)
-		group_line_set_next(line, *high);
-	if (high != NULL && virtual_time_compare(group_line_resumed(line), *high) > 0)
-		group_line_set_resumed(line, *high);
+	virtual_time_raise(&line->next, low);
+	if (high != NULL && virtual_time_compare(virtual_time_unpack(line->next), *high) > 0)
+		line->next = virtual_time_pack(*high);
+	if (high != NULL && virtual_time_compare(virtual_time_unpack(line->resumed), *high) > 0)
+		line->resumed = virtual_time_pack(*high);
 	turns_take_place(group);
 	LWLockRelease(&lane->lock);
 }
@@ -351,7 +351,7 @@ remove_parked(FairGroup *group, VirtualTime *from)
 	from->whole = line->dropped_from;
 	from->fraction = 0;
 	if (line->last_parked != NO_ENTRY)
-		*from = turn_candidate_tag(&turn_candidates[line->head]);
+		*from = virtual_time_unpack(turn_candidates[line->head].tag);
 	line->dropped = false;
 	for (; line->last_parked != NO_ENTRY; n++)
 		turn_candidates_remove_first(line);

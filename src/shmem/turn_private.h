@@ -23,9 +23,8 @@ typedef struct TurnCandidate
 {
 	int64		task;			/* its id; of one that is parked the slot of
 								 * its address */
-	int64		whole;			/* the tag of one that was charged; of one
-								 * that is parked that of its address */
-	uint32		fraction;
+	PackedTime	tag;			/* of one that was charged; of one that is
+								 * parked that of its address */
 	ItemPointerData tid;
 	bool		charged;
 	bool		parked;
@@ -35,21 +34,6 @@ typedef struct TurnCandidate
 	uint32		next;			/* in the line, or the free list */
 	uint32		chain;			/* of one that is parked: in its chain */
 } TurnCandidate;
-
-static inline VirtualTime
-turn_candidate_tag(const TurnCandidate *candidate)
-{
-	VirtualTime tag = {candidate->whole, candidate->fraction};
-
-	return tag;
-}
-
-static inline void
-turn_candidate_set_tag(TurnCandidate *candidate, VirtualTime tag)
-{
-	candidate->whole = tag.whole;
-	candidate->fraction = tag.fraction;
-}
 
 static const VirtualTime turns_no_charge = {0, 0};
 
@@ -125,7 +109,7 @@ turns_has_any(const FairGroup *group)
 static inline VirtualTime
 turns_next(const GroupLine *line)
 {
-	return virtual_time_max(group_line_next(line), group_line_resumed(line));
+	return virtual_time_max(virtual_time_unpack(line->next), virtual_time_unpack(line->resumed));
 }
 
 /* Has the policy of a queue tags?  The others have addresses only. */

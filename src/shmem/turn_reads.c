@@ -266,7 +266,7 @@ turns_copy_group(uint32 number, GroupCopy *copy)
 	copy->number = group - group_entries;
 	copy->weight = group_weight(queue_state_by_number(group->key.queue), group);
 	copy->tags = turns_have_tags(group);
-	copy->resumed = group_line_resumed(&group->line);
+	copy->resumed = virtual_time_unpack(group->line.resumed);
 	copy->next = turns_next(&group->line);
 	LWLockRelease(&lane->lock);
 }
@@ -320,7 +320,7 @@ turns_copy(uint32 number, LineCopy *copy)
 		copy->tasks[copy->n].charged = candidate->charged;
 		copy->tasks[copy->n].lane = candidate->lane;
 		copy->tasks[copy->n].cost = candidate->cost;
-		copy->tasks[copy->n++].tag = turn_candidate_tag(candidate);
+		copy->tasks[copy->n++].tag = virtual_time_unpack(candidate->tag);
 	}
 	LWLockRelease(&lane->lock);
 	return true;

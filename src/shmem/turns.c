@@ -77,7 +77,7 @@ static VirtualTime
 tag_of_parked(const FairGroup *whole, VirtualTime address)
 {
 	return turns_have_tags(whole) ?
-		virtual_time_max(group_line_resumed(&whole->line), address) : address;
+		virtual_time_max(virtual_time_unpack(whole->line.resumed), address) : address;
 }
 
 /*
@@ -93,7 +93,7 @@ turns_first_has_tag(const FairGroup *group, VirtualTime *tag)
 	if (!parked && line->dropped)
 		*tag = (VirtualTime) {line->dropped_from, 0};
 	else if (parked || (line->head != NO_ENTRY && turn_candidates[line->head].charged))
-		*tag = turn_candidate_tag(&turn_candidates[line->head]);
+		*tag = virtual_time_unpack(turn_candidates[line->head].tag);
 	else
 		return false;
 	return true;
@@ -108,7 +108,7 @@ tag_of_kept(const FairGroup *whole, bool parked, VirtualTime tag)
 {
 	if (parked)
 		return tag_of_parked(whole, tag);
-	return whole->divided ? virtual_time_max(tag, group_line_resumed(&whole->line)) : tag;
+	return whole->divided ? virtual_time_max(tag, virtual_time_unpack(whole->line.resumed)) : tag;
 }
 
 /* The line of a group that is next: its own, or that of a subgroup; or NULL. */
@@ -271,8 +271,8 @@ virtual_time_of(const FairGroup *group)
 	if (above == NULL)
 		return queue_order_virtual_time(&queue->orders[group->key.class]);
 	/* Once there is one it goes on from there. */
-	group_line_set_time(&above->line, group_line_time_now(&above->line));
-	return group_line_time(&above->line);
+	above->line.time = virtual_time_pack(group_line_time_now(&above->line));
+	return virtual_time_unpack(above->line.time);
 }
 
 /*
@@ -285,7 +285,7 @@ turns_begin_at_time(FairGroup *group)
 	VirtualTime v = virtual_time_of(group);
 
 	AssertLineLocked(group);
-	group_line_set_next(&group->line, virtual_time_max(group_line_next(&group->line), v));
+	virtual_time_raise(&group->line.next, v);
 }
 
 /*
@@ -300,15 +300,12 @@ unblock(FairGroup *group)
 	VirtualTime v = queue_order_virtual_time(&queue->orders[group->key.class]);
 
 	line->blocked = false;
-	group_line_set_resumed(line, virtual_time_max(group_line_resumed(line),
-												  virtual_time_of(group)));
+	virtual_time_raise(&line->resumed, virtual_time_of(group));
 	for (uint32 i = group->divided ? NO_ENTRY : turns_first_of_overflow(line); i != NO_ENTRY;
 		 i = turn_candidates[i].next)
-		turn_candidate_set_tag(&turn_candidates[i],
-							   virtual_time_max(turn_candidate_tag(&turn_candidates[i]), v));
+		virtual_time_raise(&turn_candidates[i].tag, v);
 	if (above != NULL && above->line.subgroups == NULL)
-		group_line_set_resumed(&above->line,
-							   virtual_time_max(group_line_resumed(&above->line), v));
+		virtual_time_raise(&above->line.resumed, v);
 }
 
 /*
@@ -387,15 +384,15 @@ charge_levels(FairGroup *group, double charge, LaneTurn *turn)
 		VirtualTime next = charged(level, tag, charge);
 
 		*charges++ = virtual_time_moved(turns_no_charge, tag, next);
-		group_line_set_next(line, next);
+		line->next = virtual_time_pack(next);
 		if (group_above(level) != NULL)
 		{
 			GroupLine  *above = &group_above(level)->line;
 
-			turn->time = group_line_time(above);
-			turn->last = group_line_last(above);
-			group_line_set_time(above, virtual_time_max(group_line_time(above), tag));
-			group_line_set_last(above, virtual_time_max(group_line_last(above), next));
+			turn->time = virtual_time_unpack(above->time);
+			turn->last = virtual_time_unpack(above->last);
+			virtual_time_raise(&above->time, tag);
+			virtual_time_raise(&above->last, next);
 		}
 	}
 }
@@ -454,18 +451,18 @@ turns_take_candidate(FairGroup *group, const TurnCandidate *candidate, bool more
 	{
 		if (whole->divided)
 			whole->line.parked--;
-		turn->tag = tag_of_parked(whole, turn_candidate_tag(candidate));
+		turn->tag = tag_of_parked(whole, virtual_time_unpack(candidate->tag));
 		if (turns_have_tags(group))
 		{
 			VirtualTime next = charged(whole, turn->tag, charge);
 
 			turn->charges[whole != group] = virtual_time_moved(turns_no_charge, turn->tag, next);
-			group_line_set_resumed(&whole->line, next);
+			whole->line.resumed = virtual_time_pack(next);
 		}
 		return true;
 	}
 	if (candidate->charged)
-		turn->tag = tag_of_kept(whole, false, turn_candidate_tag(candidate));
+		turn->tag = tag_of_kept(whole, false, virtual_time_unpack(candidate->tag));
 	else
 		charge_levels(group, charge, turn);
 	entry->block = turn->tag.whole;
@@ -555,23 +552,20 @@ uncharge(FairGroup *group, const LaneTurn *turn)
 
 	FOR_LEVELS(level, group)
 	{
-		GroupLine  *line = &level->line;
-		FairGroup  *above = group_above(level);
+		PackedTime *tag = turn->parked ? &level->line.resumed : &level->line.next;
+		VirtualTime finish = virtual_time_unpack(*tag);
+		VirtualTime start = virtual_time_moved(finish, *charge++, turns_no_charge);
+		GroupLine  *above;
 
+		*tag = virtual_time_pack(start);
+		if (turn->parked || group_above(level) == NULL)
+			continue;
 		/* If it was the last one virtual time has not come to it after all. */
-		if (above != NULL && !turn->parked &&
-			virtual_time_compare(group_line_last(&above->line), group_line_next(line)) == 0)
-			group_line_set_last(&above->line, turn->last);
-		if (!turn->parked)
-			group_line_set_next(line, virtual_time_moved(group_line_next(line), *charge,
-														 turns_no_charge));
-		else
-			group_line_set_resumed(line, virtual_time_moved(group_line_resumed(line), *charge,
-															turns_no_charge));
-		if (above != NULL && !turn->parked &&
-			virtual_time_compare(group_line_time(&above->line), group_line_next(line)) == 0)
-			group_line_set_time(&above->line, turn->time);
-		charge++;
+		above = &group_above(level)->line;
+		if (virtual_time_compare(virtual_time_unpack(above->last), finish) == 0)
+			above->last = virtual_time_pack(turn->last);
+		if (virtual_time_compare(virtual_time_unpack(above->time), start) == 0)
+			above->time = virtual_time_pack(turn->time);
 	}
 }
 
