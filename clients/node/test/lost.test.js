@@ -76,8 +76,13 @@ test('when the session\'s connection is lost the tasks run again, and each is do
   await queue.addMany([{ data: 1 }, { data: 2 }, { data: 3 }]);
   // That an administrator ends a backend is no loss: the attempt is the same one.
   let ended = false;
-  const worker = start(writer(() => (ended ? null : forever)), { concurrency: 3, ttl: 600_000 });
-  await until('all run', async () => (await queue.counts()).leased === 3);
+  let running = 0;
+  const gate = () => {
+    running += 1;
+    return ended ? null : forever;
+  };
+  const worker = start(writer(gate), { concurrency: 3, ttl: 600_000 });
+  await until('all run', () => running === 3); // that they are leased is earlier
   ended = true;
   await rows(`SELECT pg_terminate_backend(pid) FROM (${SESSION}) s`);
   await until('all are done', () => worker.seen.completed.length === 3);

@@ -13,6 +13,7 @@ module ActiveJob
       QUEUES = 32
       FIRST_PAUSE = 0.1
       LONGEST_PAUSE = 10
+      FRAMEWORKS = %w[ActiveSupport ActiveModel ActiveRecord ActiveJob].freeze
       UNWINDING = 2 # seconds for jobs that were interrupted to end
 
       class << self
@@ -37,6 +38,7 @@ module ActiveJob
       # Until stop. False if jobs did not end in time and their threads are still at them.
       def run
         check_pool
+        load_frameworks
         Execution.watch_retries
         @database = Fairq.database
         @guide = Guide.new(Fairq.worker_address, @queues)
@@ -66,6 +68,13 @@ module ActiveJob
       end
 
       private
+
+      # An interruption within a `require` can leave RubyGems locked for the whole process,
+      # so what a first job would load is there before it. What is the application's own is
+      # loaded by its config.eager_load, as for a server of several threads.
+      def load_frameworks
+        FRAMEWORKS.filter_map { |name| name.safe_constantize }.each(&:eager_load!)
+      end
 
       def serve_until_stopped
         until @stopping
