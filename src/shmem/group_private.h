@@ -34,14 +34,22 @@
  */
 typedef struct GroupLine
 {
-	uint32		lane;			/* number of the home lane, plus one; 0: there
-								 * is no line, and the rest is not set */
+	/* What is compared in a heap: with the slot before it one cache line. */
 	uint16		target;			/* how many are read at a time */
 	bool		standing;		/* in the lane's heap, or its group's */
+	bool		kept;			/* of one that stands: its first task has a
+								 * tag of its own */
 	bool		reading;		/* a backend reads on from the frontier */
 	bool		blocked;		/* the group may not have another task now */
 	bool		dropped;		/* there was no room to park some: from
 								 * dropped_from on */
+	PackedTime	resumed;		/* no task has its turn before this tag */
+	PackedTime	next;			/* the start tag of the next task of the
+								 * overflow */
+	pairingheap_node node;
+
+	uint32		lane;			/* number of the home lane, plus one; 0: there
+								 * is no line, and the rest is not set */
 	union
 	{
 		uint32		last_parked;	/* NO_ENTRY: none is */
@@ -71,10 +79,6 @@ typedef struct GroupLine
 								 * none owes another anything */
 		};
 	};
-	PackedTime	resumed;		/* no task has its turn before this tag */
-	PackedTime	next;			/* the start tag of the next task of the
-								 * overflow */
-	pairingheap_node node;
 } GroupLine;
 
 /* Virtual time between the subgroups of a group, for who comes now. */
@@ -104,7 +108,6 @@ typedef struct FairGroup
 	TimestampTz head_time;		/* the first ready task came then, or later */
 
 	/* both to change */
-	uint64		slot;
 	bool		in_use;
 	bool		divided;		/* it has subgroups, and no tasks but theirs */
 	uint16		keylen;			/* at most what there is room for */
@@ -114,14 +117,22 @@ typedef struct FairGroup
 	int32		overflow;		/* tasks in the overflow, not leased */
 	uint32		subgroups;		/* entries of its subgroups; the creation lock,
 								 * too, to change */
-	GroupLine	line;			/* what its fields say */
-	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
-
 	float4		refund;			/* what it was charged for tasks that have
 								 * expired */
 
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */
+
+	double		leased_cost;	/* as since_cost, when a task of its was
+								 * leased last */
+
+	/* both to change */
+	uint64		slot;
+
+	GroupLine	line;			/* what its fields say */
+
+	/* partition's lock */
+	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
 
 	/*
 	 * partition's lock: of the periods in which it had work, those without it
@@ -129,7 +140,6 @@ typedef struct FairGroup
 	 */
 	VirtualTime since;			/* where they began; v_none: not known */
 	double		since_cost;		/* its order's served_cost then */
-	double		leased_cost;	/* and when a task of its was leased last */
 
 	/* not changed: of a key of which shown is the beginning only */
 	pg_uuid_t	id;

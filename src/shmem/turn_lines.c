@@ -132,18 +132,12 @@ turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
 	GroupLine  *line = &group->line;
 	FairGroup  *above = group_above(group);
 	Lane	   *lane = lock_line(queue, group);
+	TurnPlace	before;
 	bool		empty;
-	bool		moves;
-	bool		kept;
-	VirtualTime before;
-	VirtualTime above_before;
-	VirtualTime tag;
 
 	if (lane == NULL)
 		return false;
-	kept = turns_first_has_tag(group, &tag);
-	before = turns_tag(group);
-	above_before = turns_tag(group_whole(group));
+	before = turns_place(group);
 	empty = above == NULL ? !turns_has_any(group) && !line->reading : !turns_has_any(above);
 	if (!turns_has_overflow(line))
 		turns_begin_at_time(group);
@@ -157,13 +151,7 @@ turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
 		turn_candidates_cut(line, first->id);
 	else if (first->id < line->frontier)
 		add_task(line, first);
-	moves = !line->standing || kept != turns_first_has_tag(group, &tag) ||
-		virtual_time_compare(turns_tag(group), before) != 0 ||
-		virtual_time_compare(turns_tag(group_whole(group)), above_before) != 0;
-	if (moves)
-		turns_take_place(group);
-	else
-		turns_show_first(lane);
+	turns_take_place_if_moved(group, &before);
 	LWLockRelease(&lane->lock);
 	waiters_lowered(lane->queue, WAITERS_ANY_BUCKET);
 	return empty;

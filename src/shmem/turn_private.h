@@ -35,6 +35,14 @@ typedef struct TurnCandidate
 	uint32		chain;			/* of one that is parked: in its chain */
 } TurnCandidate;
 
+/* Where a line has its turn: in its heap, and its group in the lane. */
+typedef struct TurnPlace
+{
+	bool		kept;			/* its first task has a tag of its own */
+	VirtualTime tag;
+	VirtualTime above;
+} TurnPlace;
+
 static const VirtualTime turns_no_charge = {0, 0};
 
 /* turn_candidates.c */
@@ -66,6 +74,8 @@ extern FAIRQ_PRIVATE bool turns_first_has_tag(const FairGroup *group, VirtualTim
 extern FAIRQ_PRIVATE VirtualTime turns_tag(const FairGroup *group);
 extern FAIRQ_PRIVATE void turns_begin_at_time(FairGroup *group);
 extern FAIRQ_PRIVATE void turns_take_place(FairGroup *group);
+extern FAIRQ_PRIVATE TurnPlace turns_place(FairGroup *group);
+extern FAIRQ_PRIVATE void turns_take_place_if_moved(FairGroup *group, const TurnPlace *before);
 extern FAIRQ_PRIVATE void turns_show_first(Lane *lane);
 extern FAIRQ_PRIVATE bool turns_take_candidate(FairGroup *group, const TurnCandidate *candidate,
 											   bool more, LaneEntry *entry, LaneTurn *turn);

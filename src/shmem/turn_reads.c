@@ -156,12 +156,14 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 	FairGroup  *group = reading;
 	GroupLine  *line = &group->line;
 	Lane	   *lane = turns_home(group);
+	TurnPlace	before;
 	bool		blocked;
 	int			taken = 0;
 
 	Assert(group != NULL);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	Assert(line->reading);
+	before = turns_place(group);
 	line->reading = false;
 	reading = NULL;
 	next = Min(next, line->lowered);
@@ -197,7 +199,7 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 	}
 	line->frontier = next;
 	line->lowered = PG_INT64_MAX;
-	turns_take_place(group);
+	turns_take_place_if_moved(group, &before);
 	LWLockRelease(&lane->lock);
 	ConditionVariableBroadcast(&lane->refilled);
 	return taken;

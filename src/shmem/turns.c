@@ -148,6 +148,22 @@ first_slot(const FairGroup *group)
 		(uint64) turn_candidates[next->line.head].task;
 }
 
+/*
+ * Where a group that stands has its turn among others.  Of most it is in the
+ * cache line that the heap has to look at anyway.
+ */
+static inline VirtualTime
+place_of(const FairGroup *group, uint64 *slot)
+{
+	if (unlikely(group->line.kept))
+	{
+		*slot = first_slot(group);
+		return turns_tag(group);
+	}
+	*slot = group->slot;
+	return turns_next(&group->line);
+}
+
 static inline int
 compare_places(VirtualTime a, uint64 slot_a, VirtualTime b, uint64 slot_b)
 {
@@ -162,8 +178,12 @@ compare_turns(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
 	const FairGroup *x = pairingheap_const_container(FairGroup, line.node, a);
 	const FairGroup *y = pairingheap_const_container(FairGroup, line.node, b);
+	uint64		slot_x;
+	uint64		slot_y;
+	VirtualTime tag_x = place_of(x, &slot_x);
+	VirtualTime tag_y = place_of(y, &slot_y);
 
-	return compare_places(turns_tag(y), first_slot(y), turns_tag(x), first_slot(x));
+	return compare_places(tag_y, slot_y, tag_x, slot_x);
 }
 
 static int
@@ -173,13 +193,15 @@ compare_subgroups(const pairingheap_node *a, const pairingheap_node *b, void *ar
 	const FairGroup *y = pairingheap_const_container(FairGroup, line.node, b);
 	VirtualTime tag_x = turns_next(&x->line);
 	VirtualTime tag_y = turns_next(&y->line);
-	bool		first_x = turns_first_has_tag(x, &tag_x);
-	bool		first_y = turns_first_has_tag(y, &tag_y);
 
-	if (first_x != first_y)
-		return first_x ? 1 : -1;
+	if (x->line.kept != y->line.kept)
+		return x->line.kept ? 1 : -1;
+	if (likely(!x->line.kept))
+		return compare_places(tag_y, y->slot, tag_x, x->slot);
+	turns_first_has_tag(x, &tag_x);
+	turns_first_has_tag(y, &tag_y);
 	/* Of one tag the first come. */
-	if (first_x && x->line.head != NO_ENTRY && y->line.head != NO_ENTRY)
+	if (x->line.head != NO_ENTRY && y->line.head != NO_ENTRY)
 		return compare_places(tag_y, (uint64) turn_candidates[y->line.head].task,
 							  tag_x, (uint64) turn_candidates[x->line.head].task);
 	return compare_places(tag_y, y->slot, tag_x, x->slot);
@@ -193,9 +215,12 @@ static void
 stand(pairingheap_node **root, pairingheap_comparator compare, FairGroup *group, bool stands)
 {
 	GroupLine  *line = &group->line;
+	FairGroup  *next = turns_next_line(group);
 	pairingheap heap = {0};
+	VirtualTime tag;
 
 	AssertLineLocked(group);
+	line->kept = next != NULL && turns_first_has_tag(next, &tag);
 	if (line->standing && stands && *root == &line->node && line->node.first_child == NULL)
 		return;					/* alone */
 	heap.ph_compare = compare;
@@ -256,6 +281,35 @@ turns_take_place(FairGroup *group)
 	}
 	turns_show_first(lane);
 	lane_check(lane);
+}
+
+TurnPlace
+turns_place(FairGroup *group)
+{
+	TurnPlace	place;
+
+	place.kept = turns_first_has_tag(group, &place.tag);
+	place.tag = turns_tag(group);
+	place.above = turns_tag(group_whole(group));
+	return place;
+}
+
+/*
+ * As turns_take_place, if a line does not have its turn where it was before:
+ * most of what comes to a line comes behind its first task.
+ */
+void
+turns_take_place_if_moved(FairGroup *group, const TurnPlace *before)
+{
+	TurnPlace	now = turns_place(group);
+	bool		stands = turns_has_any(group) && !group->line.blocked;
+
+	if (stands != group->line.standing || now.kept != before->kept ||
+		virtual_time_compare(now.tag, before->tag) != 0 ||
+		virtual_time_compare(now.above, before->above) != 0)
+		turns_take_place(group);
+	else
+		turns_show_first(turns_home(group));
 }
 
 /*
