@@ -68,11 +68,12 @@ class Bench:
     def group(self):
         return "g%d" % (next(self.number) * 7919 % GROUPS)
 
-    def enqueue(self, queue, count):
+    def enqueue(self, queue, count, users=0):
         for first in range(0, count, 1000):
             n = min(1000, count - first)
-            self.control.execute("SELECT cardinality(fairq.enqueue_many(%s, %s::jsonb[], %s))",
-                                 (queue, [PAYLOAD] * n, [self.group() for _ in range(n)]))
+            subgroups = ["u%d" % (next(self.number) % users) for _ in range(n)] if users else None
+            self.control.execute("SELECT cardinality(fairq.enqueue_many(%s, %s::jsonb[], %s, subgroup_keys => %s))",
+                                 (queue, [PAYLOAD] * n, [self.group() for _ in range(n)], subgroups))
         # Who first looks at a row sets its hint bits: the counted session in one run, and the background worker in another.
         self.control.execute("SELECT count(payload) FROM fairq.q_%s" % queue)
 
@@ -90,6 +91,14 @@ class Bench:
         # Another quarter stays, so that the end of the queue is not met.
         self.enqueue("bench", count * tasks * 5 // 4)
         return [()] * count
+
+    def to_claim_of(self, statement, users=0):
+        """Of a queue for which this was said before: tasks that stand in their groups' lines, or are counted."""
+        def to_claim(count, tasks):
+            self.control.execute("SELECT " + statement)
+            self.enqueue("bench", count * tasks * 5 // 4, users)
+            return [()] * count
+        return to_claim
 
     def to_ack(self, count, tasks):
         self.enqueue("bench", count * tasks * 5 // 4)
@@ -142,6 +151,12 @@ class Bench:
             ("claim, array of receipts", 100, "SELECT array_agg(receipt) FROM fairq.claim('bench', 100)", self.to_claim),
             ("claim, array of receipts, in binary", 100, "SELECT array_agg(receipt) FROM fairq.claim('bench', 100)",
              self.to_claim, BINARY),
+            ("the same out of the overflow", 100, "SELECT array_agg(receipt) FROM fairq.claim('bench', 100)",
+             self.to_claim_of("fairq.alter_queue('bench', max_ready_per_group => 1)"), BINARY),
+            ("the same of groups with a limit", 100, "SELECT array_agg(receipt) FROM fairq.claim('bench', 100)",
+             self.to_claim_of("fairq.set_group_defaults('bench', max_leased => 1000000)"), BINARY),
+            ("the same of ten users each", 100, "SELECT array_agg(receipt) FROM fairq.claim('bench', 100)",
+             self.to_claim_of("fairq.alter_queue('bench', subgroups => true)", users=10), BINARY),
             ("claim of an empty queue", 1, "SELECT * FROM fairq.claim('bench', 1)", self.no_arguments),
             ("ack", 1, "SELECT fairq.ack(%s)", self.to_ack),
             ("ack_many, counted", 100, "SELECT count(*) FROM fairq.ack_many(%s::uuid[])", self.to_ack),
