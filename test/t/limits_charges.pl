@@ -22,6 +22,7 @@ use Test::More;
 
 my $node = fairq_node('charges', conf => "max_connections = 20\nmax_prepared_transactions = 5\n");
 my $one = session($node);
+my $two = session($node);
 
 # Both queues, with tasks of groups a, b and c: of one whose number is i the payload is
 # i, and the cost i-th of these, in turn. Of the first of each group, which has an
@@ -66,10 +67,11 @@ sub same
 	return;
 }
 
+my $claim = sub { return "SELECT count(*) FROM fairq.claim('q', $_[0])" };
+
 #
 # Rolled back
 #
-my $claim = sub { return "SELECT count(*) FROM fairq.claim('q', $_[0])" };
 my %ways = (
 	'a claim' => 'BEGIN; ' . $claim->(25) . '; ROLLBACK',
 	'claims in savepoints' => 'BEGIN; ' . $claim->(5) . '; SAVEPOINT s; ' . $claim->(7) . '; SAVEPOINT t; ' . $claim->(3) . '; ROLLBACK TO s; ' . $claim->(4)
@@ -111,7 +113,6 @@ my @duds = (
 	[ 'deleted', "DELETE FROM fairq.q_q $these" ],
 	[ 'deleted behind the engine', "SET session_replication_role = replica; DELETE FROM fairq.q_q $these; RESET session_replication_role" ],
 	[ 'replaced', "SELECT count(fairq.enqueue('q', '\"d\"', 'a', unique_key => unique_key, on_duplicate => 'replace', delay => '1 h')) FROM fairq.q_q $these" ]);
-my $two = session($node);
 foreach my $weights ({}, { a => 3, b => 0.5 })
 {
 	foreach my $dud (@duds)

@@ -117,6 +117,9 @@ sub claimed { return join ' ', column($node, claim(@_)); }
 
 sub acknowledged { return sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.leases WHERE queue = 'q'"); }
 
+# Who is held.
+my $reader;
+
 #
 # A line that is being read
 #
@@ -126,7 +129,7 @@ $late->safe("BEGIN; SELECT fairq.enqueue('q', '2', 'a')");
 add('many', 'a', 3, 12);
 first_gone(1);
 fill_pages();
-my $reader = held(claim(4));
+$reader = held(claim(4));
 $late->safe('COMMIT');
 is((goes_on($reader))[0], '2 3 4 5', 'who commits late, while the line is read, comes first');
 is(claimed(20), '6 7 8 9 10 11 12', 'and the others in order');
@@ -181,7 +184,7 @@ foreach my $end ('fails', 'is terminated', 'goes on')
 	$reader = held(claim(1));
 	$other = session($node);
 	my $pid = $other->pid;
-	$other->send("SET statement_timeout = '20 s'; " . claim(3));
+	$other->send("SET statement_timeout = '60 s'; " . claim(3));
 	ok(wait_event_of($node, 'Extension', "pid = $pid"), "a reader, which $end: another claim waits");
 	fails() if $end eq 'fails';
 	my ($got, $error) = ('', '');

@@ -158,6 +158,24 @@ foreach my $round (1 .. 30)
 }
 is($came, 30 * 15 * 3, 'groups that come and go, each with one task at a time: all are claimed');
 
+#
+# A user who was served ahead of others does not get away with it by being forgotten
+#
+$one->safe("SELECT fairq.drop_queue('q'), fairq.create_queue('q', subgroups => true, buckets => 1), fairq.create_queue('others', buckets => 1)");
+$one->safe("SELECT fairq.set_subgroup('q', 't', 'light', weight => 0.1)");
+$one->safe("SELECT cardinality(fairq.enqueue_many('q', array_fill('1'::jsonb, '{200}'), group_keys => '{t}', subgroup_keys => '{user}'))");
+my @between;
+foreach my $round (1 .. 5)
+{
+	$one->safe("SELECT fairq.enqueue('q', '1', 't', subgroup_key => 'light')");
+	my $n = 0;
+	$n++ while $n < 50 && $one->safe("SELECT subgroup_key FROM fairq.pop('q', 1)") ne 'light';
+	push @between, $n;
+	# Others need all entries there are.
+	$one->safe("DO \$\$ BEGIN FOR i IN 1 .. 150 LOOP PERFORM fairq.enqueue('others', '1', $round || 'g' || i); PERFORM fairq.pop('others', 1); COMMIT; END LOOP; END \$\$");
+}
+like("@between", qr/^[01]( (9|10|11)){4}$/, 'a user of weight 0.1: ten of the other between two of his, whoever is forgotten meanwhile');
+
 $_->quit foreach $one, $two;
 nothing_swept($node);
 $node->stop;
