@@ -50,7 +50,9 @@ unlock_and_go_on(uint32 number)
  * in the group's line, and those that are parked there come first.
  *
  * What was kept is not needed any more if it may; else it is kept on, though
- * there is no room for it, as what the group may have is less now.
+ * there is no room for it, as what the group may have is less now.  Then those
+ * that come first may have it: what is kept for those behind them in hand does
+ * not count.
  */
 bool
 group_limits_take(const uint32 limits[LIMIT_LEVELS], const uint32 reserved[LIMIT_LEVELS])
@@ -63,13 +65,14 @@ group_limits_take(const uint32 limits[LIMIT_LEVELS], const uint32 reserved[LIMIT
 	for (int i = 0; i < LIMIT_LEVELS; i++)
 	{
 		GroupLimit *limit = &limit_entries[limits[i]];
+		bool		kept = reserved[i] == limits[i];
 
 		if (limits[i] == NO_LIMIT)
 			continue;
-		if (reserved[i] == limits[i])
+		if (kept)
 			limit_room_give_up(limit);
-		may &= limit_table_room(limit, &token, &limited[i]) > 0 &&
-			(reserved[i] == limits[i] || limit->parked == 0);
+		may &= limit_table_room(limit, kept ? 0 : limit->reserved, &token, &limited[i]) > 0 &&
+			(kept || limit->parked == 0);
 	}
 	for (int i = 0; i < LIMIT_LEVELS; i++)
 	{

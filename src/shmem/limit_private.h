@@ -67,8 +67,8 @@ extern FAIRQ_PRIVATE GroupLimit *limit_entries;
 
 extern FAIRQ_PRIVATE LWLock *limit_table_lock(uint32 number);
 extern FAIRQ_PRIVATE uint32 limit_table_high_water(void);
-extern FAIRQ_PRIVATE int limit_table_room(GroupLimit *limit, TimestampTz *token,
-										  bool *limited);
+extern FAIRQ_PRIVATE int limit_table_room(GroupLimit *limit, int reserved,
+										  TimestampTz *token, bool *limited);
 extern FAIRQ_PRIVATE void limit_table_change(uint32 number, const LimitSettings *settings);
 
 static inline uint32

@@ -83,6 +83,15 @@ block(GroupLimit *limit, int class, uint32 group, TimestampTz token)
 	wait_for_token(limit, token);
 }
 
+/* How many tasks more may be taken; if a token is awaited, by then. */
+static int
+room_of(GroupLimit *limit, TimestampTz *token)
+{
+	bool		limited;
+
+	return limit_table_room(limit, limit->reserved, token, &limited);
+}
+
 static bool
 is_of(const GroupLimit *limit, const GroupKey *key)
 {
@@ -106,7 +115,6 @@ limit_room_reserve(uint32 limits[LIMIT_LEVELS], const RoomLevel levels[LIMIT_LEV
 {
 	uint32		locked[LIMIT_LEVELS];
 	int			room[LIMIT_LEVELS];
-	bool		limited[LIMIT_LEVELS];
 	TimestampTz token;
 	bool		any = true;
 
@@ -118,7 +126,7 @@ limit_room_reserve(uint32 limits[LIMIT_LEVELS], const RoomLevel levels[LIMIT_LEV
 			limits[i] = NO_LIMIT;
 		if (limits[i] == NO_LIMIT)
 			continue;
-		room[i] = limit_table_room(&limit_entries[limits[i]], &token, &limited[i]);
+		room[i] = room_of(&limit_entries[limits[i]], &token);
 		any &= (room[i] > 0);
 	}
 	for (int i = 0; i < LIMIT_LEVELS; i++)
@@ -134,7 +142,7 @@ limit_room_reserve(uint32 limits[LIMIT_LEVELS], const RoomLevel levels[LIMIT_LEV
 		}
 		if (any ? room[i] <= 1 && levels[i].more : room[i] <= 0)
 		{
-			(void) limit_table_room(limit, &token, &limited[i]);
+			(void) room_of(limit, &token);
 			block(limit, levels[i].key->class, levels[i].group, token);
 			*levels[i].blocked = true;
 		}
@@ -151,12 +159,11 @@ limit_room_block(uint32 number, const RoomLevel *level)
 {
 	GroupLimit *limit;
 	TimestampTz token;
-	bool		limited;
 
 	if (number == NO_LIMIT)
 		return;
 	limit = limit_lock(number, LW_EXCLUSIVE);
-	if (is_of(limit, level->key) && limit_table_room(limit, &token, &limited) <= 0)
+	if (is_of(limit, level->key) && room_of(limit, &token) <= 0)
 	{
 		block(limit, level->key->class, level->group, token);
 		*level->blocked = true;
@@ -211,13 +218,12 @@ int
 limit_room_unblock(GroupLimit *limit, uint32 *groups)
 {
 	TimestampTz token;
-	bool		limited;
 	int			n = 0;
 
 	AssertLimitLockedExclusively(limit);
 	if (likely(limit->blocked_count == 0))
 		return 0;
-	if (limit_table_room(limit, &token, &limited) <= 0)
+	if (room_of(limit, &token) <= 0)
 	{
 		wait_for_token(limit, token);
 		return 0;

@@ -196,11 +196,12 @@ count_tokens(GroupLimit *limit, const LimitSettings *settings, TimestampTz now)
 }
 
 /*
- * How many tasks more the group may have in flight now.  If it waits for a
- * token, *token is when that comes.  *limited: each task takes a token.
+ * How many tasks more the group may have in flight now, beside so many for
+ * which room is reserved.  If it waits for a token, *token is when that comes.
+ * *limited: each task takes a token.
  */
 int
-limit_table_room(GroupLimit *limit, TimestampTz *token, bool *limited)
+limit_table_room(GroupLimit *limit, int reserved, TimestampTz *token, bool *limited)
 {
 	LimitSettings settings;
 	int			result = INT_MAX;
@@ -212,7 +213,7 @@ limit_table_room(GroupLimit *limit, TimestampTz *token, bool *limited)
 	if (settings.paused || limit->joining > 0)
 		return 0;
 	if (settings.max_leased > 0)
-		result = Max(settings.max_leased - limit->leased - limit->reserved, 0);
+		result = Max(settings.max_leased - limit->leased - reserved, 0);
 	if (settings.rate > 0 && result > 0)
 	{
 		TimestampTz now = GetCurrentTimestamp();
@@ -554,7 +555,8 @@ limit_table_available(uint32 number)
 {
 	TimestampTz token;
 	bool		limited;
-	int			result = limit_table_room(limit_lock(number, LW_EXCLUSIVE), &token, &limited);
+	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+	int			result = limit_table_room(limit, limit->reserved, &token, &limited);
 
 	limit_unlock(number);
 	return result;

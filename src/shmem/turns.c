@@ -685,12 +685,13 @@ turns_refund(const LaneTurn *turn)
 }
 
 /*
- * Is a task that was taken still of the group in whose line it was?
+ * Is a task that was taken, of a class and a group by its row, still of the
+ * group in whose line it was?
  */
 bool
-turns_is_of(const LaneTurn *turn, const GroupName *name)
+turns_is_of(const LaneTurn *turn, int class, const GroupName *name)
 {
 	const GroupKey *key = &group_entries[turn->group].key;
 
-	return key->low == name->low && key->high == name->high;
+	return key->class == class && key->low == name->low && key->high == name->high;
 }

@@ -84,7 +84,7 @@ extern bool turns_take_of(uint32 group, LaneEntry *entry, LaneTurn *turn, Lane *
 extern LaneView turns_look(uint32 group, Lane **lane, LaneEntry *first);
 extern void turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell);
 extern void turns_refund(const LaneTurn *turn);
-extern bool turns_is_of(const LaneTurn *turn, const GroupName *name);
+extern bool turns_is_of(const LaneTurn *turn, int class, const GroupName *name);
 extern bool turns_read_dropped(Lane *lane, uint32 group);
 extern int	turns_not_parked(const Lane *lane, LaneEntry *entries, int n);
 extern bool turns_block_unread(Lane *lane, uint32 group);

@@ -198,6 +198,14 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease, int
 	return true;
 }
 
+/* The class of a task of the overflow: its address is that of its turn now. */
+static int
+class_of_overflow(RowReader *row)
+{
+	return queue_state_class(row->info->state,
+							 DatumGetInt64(row_value(row, COLUMN_PRIORITY)));
+}
+
 /*
  * Is the task whose row is read and locked to be passed over?  Then the row is
  * unlocked, and its entry is of no use.
@@ -205,15 +213,16 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease, int
  * One that has expired is not begun any more.  A claim writes nothing; the
  * worker is woken for it, and a claim without one does its work afterwards.
  * Its row stays for a moment.  One that was taken out of a line, and is in
- * another group by now, is in the line of that: who has changed it has seen to
- * that.
+ * another group or class by now, is in the line of that: who has changed it has
+ * seen to that.
  */
 static bool
 pass_over(Claim *claim, const GroupName *name)
 {
 	LaneTurn   *turn = claim->turn;
 	bool		expired = row_reader_has_expired(&claim->row);
-	bool		elsewhere = unlikely(turn != NULL) && !turn->parked && !turns_is_of(turn, name);
+	bool		elsewhere = unlikely(turn != NULL) && !turn->parked &&
+		!turns_is_of(turn, class_of_overflow(&claim->row), name);
 
 	Assert(claim->row.locked);
 	if (likely(!expired && !elsewhere))

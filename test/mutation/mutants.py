@@ -4,7 +4,8 @@
 
 WORK has a directory for each of the JOBS, 1 to JOBS: in it tree, a copy of the checkout
 that was built, and root, a server of its own into which that was installed. The faults
-are drawn at random over all places of src/**/*.c; the same seed draws the same faults
+are drawn at random over all places of src/**/*.c, or of those whose names begin as
+FILES in the environment says; the same seed draws the same faults
 from the same sources; with numbers of some, only these are tried. One that gives the same
 object code is no fault; nor is one with a warning, which the build refuses. The tests that test/mutation/subjects names for the file come
 first, those of SQL and of the isolation tester; then all others of these; then the TAP
@@ -35,6 +36,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 KINDS = {"sql": "test/sql/%s.sql", "specs": "test/specs/%s.spec", "t": "test/t/%s.pl"}
 SECONDS = {"unit": 120, "sql": 60, "specs": 60, "t": 600}  # of silence, after which a test hangs
 SLOWER = int(os.environ.get("SLOWER") or 1)
+FILES = tuple(os.environ.get("FILES", "").split())  # the beginnings of names; none: all
 
 # Within these nothing is changed: words for people, and what a build leaves out.
 NOT_IN = re.compile(r"\b(?:ereport|elog|errmsg\w*|errhint|errdetail\w*|errcode|Assert\w*|StaticAssert\w*)\s*\(")
@@ -110,6 +112,13 @@ def faults_of(directory, file):
                     else:
                         after = line[:match.start()] + replacement + line[match.end():]
                     yield Fault(file, number, kind, line, after)
+
+
+def chosen(tree):
+    """The sources in which faults are planted, and what of FILES fits none."""
+    there = {file: os.path.basename(file) for file in sources(tree)}
+    return ([file for file in there if not FILES or there[file].startswith(FILES)],
+            [name for name in FILES if not any(file.startswith(name) for file in there.values())])
 
 
 def names(tree, kind):
@@ -347,7 +356,11 @@ def main():
     if wrong:
         print("test/mutation/subjects: " + "\ntest/mutation/subjects: ".join(wrong), file=sys.stderr)
         return 2
-    all_faults = [fault for file in sources(tree) for fault in faults_of(tree, file)]
+    files, wrong = chosen(tree)
+    if wrong:
+        print("FILES: no source's name begins with " + ", ".join(wrong), file=sys.stderr)
+        return 2
+    all_faults = [fault for file in files for fault in faults_of(tree, file)]
     drawn = random.Random(seed).sample(all_faults, min(number, len(all_faults)))
     print("seed %s: %d of %d places" % (seed, len(drawn), len(all_faults)), flush=True)
     todo = queue.Queue()

@@ -4,6 +4,8 @@
 #
 #   SEED=n   which faults (1)
 #   N=n      how many (60)
+#   FILES="turn limit"
+#            only in sources whose names begin so
 #   ONLY="n…" of these only those with these numbers
 #   JOBS=n   at a time (as many as processors)
 #   SLOWER=3 tests may take that much longer

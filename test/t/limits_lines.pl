@@ -18,8 +18,7 @@
 #   (lane_doubts_resolve): the sweep reports them; what was to be read still is if the
 #   worker is ended meanwhile (overflow_sought);
 # - a line is read again from what has become claimable before its frontier
-#   (turn_lines_lower, cut): who commits late. That it is so while the line is read
-#   (turns_read_end, lowered) takes a pause before turns_read_end() to be seen;
+#   (turn_lines_lower, cut): who commits late. While the line is read: limits_in_hand;
 # - what leads nowhere gives its charge back (led_nowhere), what is not leased as well, and
 #   what is rolled back keeps its tag (turn_candidates_put_back): the shares of two groups; so
 #   are they if a group that was paused does not begin at virtual time (turns_resume);

@@ -10,7 +10,7 @@
 # - a subgroup that waits leaves the heap of its group (turns_take_place): a paused one;
 # - each level learns its limit by default (joins): defaults.
 # That what a refused task had kept is given up as any other (group_limits_take) takes
-# settings that change between a claim's take and its grant: no test of ours needs it.
+# settings that change between a claim's take and its grant: limits_in_hand.
 
 use strict;
 use warnings;

@@ -17,7 +17,8 @@
 # To see it fail, take one of these guards out of the engine (turns.c):
 # - each level is charged (charge_levels): both bounds;
 # - by the weight of that level (group_weight): both bounds, the model;
-# - who comes begins at virtual time of its level (turns_begin_at_time): a newcomer, the model;
+# - who comes begins at virtual time of its level (turns_begin_at_time): newcomers, also beside
+#   several claimers, the model;
 # - virtual time between subgroups goes on (charge_levels): a newcomer;
 # - what comes back with its tag is first (compare_subgroups): the model;
 # - what is taken in vain is charged back at both levels (uncharge): cancelled tasks;
@@ -180,6 +181,19 @@ is(sql($node, "SELECT string_agg(g || ' ' || n, ', ' ORDER BY g) FROM (SELECT gr
 #
 # A newcomer: behind one task of each colleague at most, however many they have
 #
+sql($node, <<'SQL');
+SELECT fairq.create_queue('u', subgroups => true);
+SELECT count(fairq.enqueue_many('u', array_fill('1'::jsonb, '{50000}'), group_keys => ARRAY[g], subgroup_keys => '{colleague}')) FROM unnest('{tenant,other}'::text[]) g;
+SQL
+{
+	my ($out, $err) = program('newcomers.py', '--queue' => 'u', '--tenant' => 'tenant', '--claimers' => 4, '--batch' => 10);
+	my $r = eval { decode_json($out) } // { wrong => [$err] };
+
+	note($out);
+	is_deeply([ $r->{newcomers}, @{ $r->{wrong} } ], [300], '300 newcomers beside a colleague with 50,000 tasks, four claimers of ten: each is in the next claim');
+	sql($node, "SELECT fairq.drop_queue('u')");
+}
+
 foreach my $users (1, 1000)
 {
 	sql($node,

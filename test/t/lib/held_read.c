@@ -2,10 +2,12 @@
  * Reads of a file that a test can hold up, to be preloaded into a server: while the file
  * named by FAIRQ_HOLD says "PID SKIP PATH", that process does not come back from its
  * reads of the file whose name ends with PATH, after the first SKIP of them.  It has
- * written its PID into a file of the same name with ".held" when that is so.
+ * written its PID into a file of the same name with ".held" when that is so.  If there is
+ * one with ".fails" when it goes on, the read fails.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +44,8 @@ asked(const char *hold, int fd)
 	return strcmp(name + n - strlen(path), path) == 0 && seen++ >= skip;
 }
 
-static void
+/* Returns whether the read fails. */
+static int
 wait_if_held(int fd)
 {
 	const char *hold = getenv("FAIRQ_HOLD");
@@ -50,7 +53,7 @@ wait_if_held(int fd)
 	FILE	   *file;
 
 	if (hold == NULL || access(hold, F_OK) != 0 || !asked(hold, fd))
-		return;
+		return 0;
 	snprintf(held, sizeof(held), "%s.held", hold);
 	file = fopen(held, "we");
 	if (file != NULL)
@@ -60,6 +63,8 @@ wait_if_held(int fd)
 	}
 	while (access(hold, F_OK) == 0)
 		usleep(1000);
+	snprintf(held, sizeof(held), "%s.fails", hold);
+	return access(held, F_OK) == 0;
 }
 
 #define READ(name, buffer, size) \
@@ -70,7 +75,11 @@ name(int fd, buffer, size, off_t at) \
  \
 	if (next == NULL) \
 		*(void **) &next = dlsym(RTLD_NEXT, #name); \
-	wait_if_held(fd); \
+	if (wait_if_held(fd)) \
+	{ \
+		errno = EIO; \
+		return -1; \
+	} \
 	return next(fd, what, n, at); \
 }
 
