@@ -58,8 +58,8 @@
 #define RECLAIM_PART	100
 
 /*
- * ... and then it is not repeated for so many microseconds for each entry, which
- * is some ten times as long as it takes.
+ * ... and then it is not repeated for so many microseconds for each entry,
+ * which is some ten times as long as it takes.
  */
 #define RECLAIM_REST	INT64CONST(1)
 
@@ -359,8 +359,8 @@ highest_finish(const QueueOrder *order, VirtualTime v, bool *waits)
  *
  * If nothing is ready, or no group has tasks that wait, it ends the busy period
  * first, at the highest F: groups whose tasks were cancelled or purged were
- * never served as far as they got.  Lanes know only of what claims have come to:
- * there may be none, and all was purged.
+ * never served as far as they got.  Lanes know only of what claims have come
+ * to: there may be none, and all was purged.
  */
 static int
 reclaim_order(QueueState *queue, int class, bool nothing_ready)
