@@ -148,10 +148,11 @@ make_ready(Pass *pass, Maintenance *maintenance)
 	int			moved;
 
 	moved = promote_due(pass, &maintenance->due_from);
-	find_overflow(pass);
-	pass_again(pass, group_limits_tick(&state->limits, pass->now));
+	/* What was in doubt may be in no line now. */
 	if (claim_resolve_doubts(state))
 		pass_again(pass, pass->now + LANE_DOUBT_USECS);
+	find_overflow(pass);
+	pass_again(pass, group_limits_tick(&state->limits, pass->now));
 	/* It is written to just now, and the writer does not say when it ends. */
 	if (state->counts.recount)
 		pass_again(pass, pass->now + USECS_PER_SEC);

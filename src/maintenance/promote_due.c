@@ -8,7 +8,7 @@
  *
  * Of suspects only so many may have one at a time (suspects.c), and it is the
  * first.  Those for which there is no room stay scheduled, and are looked at
- * each second.
+ * each second.  So do tasks of groups for which there are no entries.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +35,7 @@ typedef enum Promotion
 								 * said so; or expired, which is for another
 								 * pass */
 	IN_HANDS					/* being written: its end will not be told; or
-								 * a suspect that there is no room for */
+								 * there is no room for it */
 } Promotion;
 
 /*
@@ -118,6 +118,8 @@ promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
 		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) > now ||
 		row_reader_has_expired(row))
 		return NOT_DUE;
+	if (unlikely(!placement_has_room(row)))
+		return IN_HANDS;
 	if (unlikely(row_reader_is_suspect(row)))
 		return promote_suspect(placement, row);
 	return placement_replace(placement, row, false) ? PROMOTED : IN_HANDS;

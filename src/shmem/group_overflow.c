@@ -55,7 +55,8 @@ group_overflow_begins(QueueState *queue, int class, const GroupName *name,
 					  GroupTag *tag)
 {
 	FairGroup  *group = group_table_lock(queue, class, name,
-										 queue_order_virtual_time(&queue->orders[class]));
+										 queue_order_virtual_time(&queue->orders[class]),
+										 ENTRY_KNOWN_TASK);
 
 	group->pending++;
 	tag->group = group - group_entries;
@@ -125,7 +126,8 @@ group_overflow_found(QueueState *queue, int class, const GroupName *name,
 					 int64 id, bool again)
 {
 	FairGroup  *group = group_table_lock(queue, class, name,
-										 queue_order_virtual_time(&queue->orders[class]));
+										 queue_order_virtual_time(&queue->orders[class]),
+										 ENTRY_KNOWN_TASK);
 	OverflowTask first = {.id = id};
 
 	overflow_comes(queue, group, again ? 0 : 1, &first);

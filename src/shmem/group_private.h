@@ -153,9 +153,21 @@ typedef struct GroupTable
 {
 	LWLock		creation_lock;
 	FreeEntries free;
-	pg_atomic_uint64 vain_reclaim;	/* when all groups were looked at in vain */
+	uint32		used;			/* entries of groups; the creation lock */
+	pg_atomic_uint64 reclaim_at;	/* all groups were looked at in vain: not to
+									 * be done again before, unless it has to */
 	LWLockPadded partitions[PARTITIONS];
 } GroupTable;
+
+/* Who wants an entry that may have to be made. */
+typedef enum EntryFor
+{
+	ENTRY_KNOWN_TASK,			/* a task that is there, which has to have one */
+	ENTRY_NEW_TASK,				/* one that comes, and may be refused: a group
+								 * has as many subgroups as there are entries
+								 * left */
+	ENTRY_UNCOUNTED				/* a claim of a task that need not be counted */
+} EntryFor;
 
 extern FAIRQ_PRIVATE GroupTable *group_table;
 extern FAIRQ_PRIVATE FairGroup *group_entries;
@@ -165,11 +177,12 @@ extern FAIRQ_PRIVATE FairGroup *group_table_find(QueueState *queue, int class,
 												 LWLock **lock);
 extern FAIRQ_PRIVATE FairGroup *group_table_try_lock(QueueState *queue, int class,
 													 const GroupName *name, VirtualTime v,
-													 bool hurry);
+													 EntryFor what);
 extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, int class,
-												 const GroupName *name, VirtualTime v);
+												 const GroupName *name, VirtualTime v,
+												 EntryFor what);
 extern FAIRQ_PRIVATE FairGroup *group_table_lock_number(uint32 number);
-extern FAIRQ_PRIVATE void group_table_no_entry(void);
+extern FAIRQ_PRIVATE void group_table_no_entry(const GroupName *name);
 extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
 extern FAIRQ_PRIVATE void group_table_count_overflow(FairGroup *group, int n);
 extern FAIRQ_PRIVATE void group_had_no_work(const QueueOrder *order, FairGroup *group,

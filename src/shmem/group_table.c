@@ -29,6 +29,11 @@
  * one that can be forgotten, slot and all: so there are never more than about
  * twice as many entries as there are groups with work.
  *
+ * Entries are one number for the server, and users of a tenant can be made up.
+ * So a group may have as many subgroups as there are entries left, for tasks
+ * that come: if one has so many, as many are left to others; if two have, a
+ * third.  Who has no work finds room by that, whatever those do.
+ *
  * Locking: the lock of the partition guards its chains and the entries in
  * them.  The creation lock guards rings, free list and slot counters, and is
  * taken before a partition's.  The lock of a group's home lane (turns.c) is
@@ -49,8 +54,14 @@
 #include "shmem/queue_order.h"
 #include "shmem/queue_ready.h"
 
-/* How often claims that can do without look for entries, in microseconds. */
-#define RECLAIM_USECS	INT64CONST(100000)
+/* A look at all groups is in vain if it frees less than one in so many ... */
+#define RECLAIM_PART	100
+
+/*
+ * ... and then it is not repeated for so many microseconds for each entry,
+ * which is some ten times as long as it takes.
+ */
+#define RECLAIM_REST	INT64CONST(1)
 
 GroupTable *group_table = NULL;
 
@@ -75,7 +86,8 @@ group_table_shmem_init(void *area, bool found)
 	LWLockInitialize(&group_table->creation_lock,
 					 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
 	group_table->free = all_entries_free;
-	pg_atomic_init_u64(&group_table->vain_reclaim, 0);
+	group_table->used = 0;
+	pg_atomic_init_u64(&group_table->reclaim_at, 0);
 	for (int i = 0; i < PARTITIONS; i++)
 		LWLockInitialize(&group_table->partitions[i].lock,
 						 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
@@ -295,6 +307,7 @@ new_entry(QueueOrder *order, VirtualTime v)
 		return NULL;
 	group = &group_entries[number];
 	Assert(!group->in_use);
+	group_table->used++;
 	group->slot = order->next_slot++ % FAIRQ_SLOTS;
 	if (order->group_ring == FAIRQ_NO_GROUP)
 		group->ring_next = number;
@@ -307,12 +320,47 @@ new_entry(QueueOrder *order, VirtualTime v)
 	return group;
 }
 
+/* An entry that is in no chain any more, and leaves its ring, is free. */
+static void
+give_entry(uint32 number)
+{
+	AssertLockedExclusively(&group_table->creation_lock);
+	Assert(group_table->used > 0);
+	free_entries_give(&group_table->free, number, &group_entries[number].ring_next);
+	group_table->used--;
+}
+
+/*
+ * The highest F of the groups of an order.  Has any of them tasks that wait, by
+ * its counts?  Without their locks: as it was a moment ago.
+ */
+static VirtualTime
+highest_finish(const QueueOrder *order, VirtualTime v, bool *waits)
+{
+	uint32		number = order->group_ring;
+
+	AssertCreationLocked();
+	*waits = false;
+	do
+	{
+		FairGroup  *group = &group_entries[number];
+
+		if (group_above(group) == NULL)
+			v = virtual_time_max(v, group->finish);
+		*waits |= group->ready > 0 || group->overflow > 0 || group->pending > 0;
+		number = group->ring_next;
+	} while (number != order->group_ring);
+	return v;
+}
+
 /*
  * Free the entries of all groups of an order that can be forgotten.  Returns
  * how many.
  *
- * If nothing is ready it ends the busy period first, at the highest F: groups
- * whose tasks were cancelled or purged were never served as far as they got.
+ * If nothing is ready, or no group has tasks that wait, it ends the busy period
+ * first, at the highest F: groups whose tasks were cancelled or purged were
+ * never served as far as they got.  Lanes know only of what claims have come
+ * to: there may be none, and all was purged.
  */
 static int
 reclaim_order(QueueState *queue, int class, bool nothing_ready)
@@ -324,17 +372,16 @@ reclaim_order(QueueState *queue, int class, bool nothing_ready)
 	int			freed = 0;
 
 	LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-	if (nothing_ready && order->group_ring != FAIRQ_NO_GROUP)
+	if (order->group_ring != FAIRQ_NO_GROUP)
 	{
-		uint32		number = order->group_ring;
+		bool		waits;
+		VirtualTime highest = highest_finish(order, v, &waits);
 
-		do
+		if (nothing_ready || (!waits && queue->recovery.groups == QUEUE_KNOWN))
 		{
-			if (group_above(&group_entries[number]) == NULL)
-				v = virtual_time_max(v, group_entries[number].finish);
-			number = group_entries[number].ring_next;
-		} while (number != order->group_ring);
-		queue_order_advance(order, v, v);
+			v = highest;
+			queue_order_advance(order, v, v);
+		}
 	}
 	last = previous = order->group_ring;
 	while (previous != FAIRQ_NO_GROUP)
@@ -344,7 +391,7 @@ reclaim_order(QueueState *queue, int class, bool nothing_ready)
 		if (unlink_if_idle(&group_entries[number], &v, true))
 		{
 			group_entries[previous].ring_next = group_entries[number].ring_next;
-			free_entries_give(&group_table->free, number, &group_entries[number].ring_next);
+			give_entry(number);
 			freed++;
 			if (number == previous)
 				order->group_ring = previous = FAIRQ_NO_GROUP;
@@ -386,21 +433,23 @@ reclaim_all(void)
 
 /*
  * Free entries of groups that can be forgotten.  Returns whether there were
- * any.  In a hurry that is not looked at again soon after it was in vain: it
- * takes a look at each group.
+ * any.  It takes a look at each group, under locks that others want: so unless
+ * it has to be, that is not done again soon after it was in vain.
  */
 static bool
-reclaim(bool hurry)
+reclaim(bool has_to)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz in_vain = pg_atomic_read_u64(&group_table->vain_reclaim);
+	TimestampTz at = pg_atomic_read_u64(&group_table->reclaim_at);
+	int64		rest = settings_max_groups * RECLAIM_REST;
+	int			freed;
 
-	if (hurry && wall_clock_ahead(in_vain + RECLAIM_USECS, now, RECLAIM_USECS))
+	if (!has_to && wall_clock_ahead(at, GetCurrentTimestamp(), rest))
 		return false;
-	if (reclaim_all() > 0)
-		return true;
-	pg_atomic_write_u64(&group_table->vain_reclaim, (uint64) now);
-	return false;
+	freed = reclaim_all();
+	if (freed <= settings_max_groups / RECLAIM_PART)
+		pg_atomic_write_u64(&group_table->reclaim_at,
+							(uint64) (GetCurrentTimestamp() + rest));
+	return freed > 0;
 }
 
 /* Make an entry that of a new group. */
@@ -435,7 +484,7 @@ init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, Virtual
  * group.  NULL: there is none to be had.
  */
 static FairGroup *
-make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v)
+make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, EntryFor what)
 {
 	GroupKey	key = key_of(queue, class, name);
 	uint32		hash = group_table_hash(&key);
@@ -455,8 +504,10 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v)
 	{
 		GroupName	name_above = group_name_above(name);
 
-		above = make_entry(queue, class, &name_above, v);
-		if (above == NULL)
+		above = make_entry(queue, class, &name_above, v, what);
+		if (above == NULL ||
+			(what == ENTRY_NEW_TASK &&
+			 above->subgroups >= settings_max_groups - group_table->used))
 			return NULL;
 		/* Now, or the next entry that is wanted may be this. */
 		above->subgroups++;
@@ -483,12 +534,11 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v)
 
 /*
  * Find a group, made if there is none; returns with its partition locked.
- * NULL, and nothing locked, if there is no entry to be had.  hurry: it can be
- * done without.
+ * NULL, and nothing locked, if there is no entry to be had.
  */
 FairGroup *
 group_table_try_lock(QueueState *queue, int class, const GroupName *name, VirtualTime v,
-					 bool hurry)
+					 EntryFor what)
 {
 	GroupKey	key = key_of(queue, class, name);
 	uint32		hash = group_table_hash(&key);
@@ -506,27 +556,36 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 		LWLockRelease(lock);
 
 		LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-		group = make_entry(queue, class, name, v);
+		group = make_entry(queue, class, name, v, what);
 		if (group != NULL)
 			LWLockAcquire(lock, LW_EXCLUSIVE);
 		LWLockRelease(&group_table->creation_lock);
 		if (group != NULL)
 			return group;
-		if (reclaims-- == 0 || !reclaim(hurry))
+		if (reclaims-- == 0 || !reclaim(what == ENTRY_KNOWN_TASK))
 			return NULL;
 	}
 }
 
 /*
- * All entries are taken.
+ * All entries are taken, or, for the subgroups of a group, as many as are left.
+ * name: NULL, if the group is not known.
  */
 void
-group_table_no_entry(void)
+group_table_no_entry(const GroupName *name)
 {
+	bool		subgroup = (name != NULL && name->subgroup);
+
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 subgroup ?
+			 errmsg("group \"%.*s\" cannot have more subgroups with work at a time",
+					name->group_len, name->group_text) :
 			 errmsg("cannot have more than %d groups with work at a time",
 					settings_max_groups),
+			 subgroup ?
+			 errdetail("A group may have as many as there are entries left of %d for groups and subgroups.",
+					   settings_max_groups) : 0,
 			 errhint("Raise the setting \"%s\" and restart the server, or try again when tasks have been claimed.",
 					 "pgfairq.max_groups")));
 }
@@ -536,12 +595,13 @@ group_table_no_entry(void)
  * fails.
  */
 FairGroup *
-group_table_lock(QueueState *queue, int class, const GroupName *name, VirtualTime v)
+group_table_lock(QueueState *queue, int class, const GroupName *name, VirtualTime v,
+				 EntryFor what)
 {
-	FairGroup  *group = group_table_try_lock(queue, class, name, v, false);
+	FairGroup  *group = group_table_try_lock(queue, class, name, v, what);
 
 	if (group == NULL)
-		group_table_no_entry();
+		group_table_no_entry(name);
 	return group;
 }
 
@@ -576,7 +636,7 @@ static void
 forget_entry(FairGroup *group)
 {
 	if (unlink_if_idle(group, NULL, false))
-		free_entries_give(&group_table->free, group - group_entries, &group->ring_next);
+		give_entry(group - group_entries);
 }
 
 /* Do something to each group of a queue that is divided, or is not. */

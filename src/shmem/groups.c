@@ -93,6 +93,22 @@ one_more_ready(QueueState *queue, int class, FairGroup *group, VirtualTime v)
 }
 
 /*
+ * Is there an entry for a group, or could there be one?  Then there is, and it
+ * stays for as long as no other group takes it over.
+ */
+bool
+groups_enter(QueueState *queue, int class, const GroupName *name)
+{
+	FairGroup  *group = group_table_try_lock(queue, class, name,
+											 queue_order_virtual_time(&queue->orders[class]),
+											 ENTRY_NEW_TASK);
+
+	if (group != NULL)
+		group_table_unlock(group);
+	return group != NULL;
+}
+
+/*
  * Give a task of a group its tags: S = max(v, F), F = S + cost / weight, where
  * v is in tag->start, as the caller has read it.  While the group has overflow
  * its tags go on in its line (turns.c).
@@ -107,7 +123,7 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 		   bool may_overflow, GroupTag *tag)
 {
 	VirtualTime v = tag->start;
-	FairGroup  *group = group_table_lock(queue, class, name, v);
+	FairGroup  *group = group_table_lock(queue, class, name, v, ENTRY_NEW_TASK);
 	bool		in_line = false;
 	bool		overflow;
 
@@ -152,7 +168,7 @@ groups_tag_first(QueueState *queue, int class, const GroupName *name, uint32 ord
 				 GroupTag *tag)
 {
 	VirtualTime v = tag->start;
-	FairGroup  *group = group_table_lock(queue, class, name, v);
+	FairGroup  *group = group_table_lock(queue, class, name, v, ENTRY_KNOWN_TASK);
 
 	Assert(class >= 0 && class < queue->classes);
 	tag->group = group - group_entries;
@@ -175,7 +191,7 @@ groups_check_unknown(QueueState *queue)
 	pg_memory_barrier();
 	if (limit_table_by_default(&queue->limits) ||
 		pg_atomic_read_u32(&queue->limits.entries) > 0)
-		group_table_no_entry();
+		group_table_no_entry(NULL);
 }
 
 /*
@@ -267,8 +283,9 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	{
 		group = group_table_try_lock(queue, class, name,
 									 queue_order_virtual_time(&queue->orders[class]),
-									 !limit_table_by_default(&queue->limits) &&
-									 pg_atomic_read_u32(&queue->limits.entries) == 0);
+									 limit_table_by_default(&queue->limits) ||
+									 pg_atomic_read_u32(&queue->limits.entries) > 0 ?
+									 ENTRY_KNOWN_TASK : ENTRY_UNCOUNTED);
 	} while (unlikely(group != NULL && limit_table_by_default(&queue->limits) &&
 					  joins(queue, group, name)));
 	lease->cost = 0;
@@ -381,7 +398,8 @@ uint32
 groups_adopt_lease(QueueState *queue, int class, const GroupName *name)
 {
 	FairGroup  *group = group_table_lock(queue, class, name,
-										 queue_order_virtual_time(&queue->orders[class]));
+										 queue_order_virtual_time(&queue->orders[class]),
+										 ENTRY_KNOWN_TASK);
 
 	FOR_LEVELS(level, group)
 	{
@@ -464,7 +482,8 @@ uint32
 groups_begin_row(QueueState *queue, int class, const GroupName *name)
 {
 	FairGroup  *group = group_table_lock(queue, class, name,
-										 queue_order_virtual_time(&queue->orders[class]));
+										 queue_order_virtual_time(&queue->orders[class]),
+										 ENTRY_KNOWN_TASK);
 
 	group_table_count_ready(queue, group, 1);
 	group_table_unlock(group);
@@ -567,7 +586,7 @@ groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *
 	int			class = address->class;
 	uint64		slot = address->slot;
 	VirtualTime start = {address->block, address->fraction};
-	FairGroup  *group = group_table_lock(queue, class, name, v_none);
+	FairGroup  *group = group_table_lock(queue, class, name, v_none, ENTRY_KNOWN_TASK);
 	FairGroup  *whole = group_whole(group);
 	VirtualTime finish;
 

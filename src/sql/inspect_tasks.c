@@ -127,10 +127,15 @@ lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *cand
 	return found;
 }
 
+/* As in the heap of a lane: of equal tags that of the lower slot is next. */
 static int
 compare_group_turns(const void *a, const void *b)
 {
-	return virtual_time_compare(((const GroupInfo *) a)->turn, ((const GroupInfo *) b)->turn);
+	const GroupInfo *x = a;
+	const GroupInfo *y = b;
+	int			result = virtual_time_compare(x->turn, y->turn);
+
+	return result != 0 ? result : (x->slot > y->slot) - (x->slot < y->slot);
 }
 
 /*

@@ -249,20 +249,51 @@ set_paused(FunctionCallInfo fcinfo, bool paused)
 }
 
 /*
- * Of a group, argument 1, or of a subgroup of it, argument 2.
+ * Whose settings a call is about: those of a group, argument 1, or (divided) of
+ * a subgroup of it, argument 2.
  */
-static void
-set_group_paused(FunctionCallInfo fcinfo, bool subgroup, bool paused)
+static text *
+group_arguments(FunctionCallInfo fcinfo, bool divided, text **subgroup)
 {
-	QueueSettings settings = {0};
 	text	   *group;
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	group = arguments_group(fcinfo, 1);
+	*subgroup = divided ? arguments_subgroup(fcinfo) : NULL;
+	return group;
+}
+
+static void
+set_group_paused(FunctionCallInfo fcinfo, bool divided, bool paused)
+{
+	QueueSettings settings = {0};
+	text	   *subgroup;
+	text	   *group = group_arguments(fcinfo, divided, &subgroup);
+
 	queue_settings_give(&settings, SETTING_PAUSED, BoolGetDatum(paused));
-	group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup ? arguments_subgroup(fcinfo) : NULL,
-					&settings);
+	group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup, &settings);
+}
+
+static void
+set_group(FunctionCallInfo fcinfo, bool divided)
+{
+	QueueSettings settings = {0};
+	text	   *subgroup;
+	text	   *group = group_arguments(fcinfo, divided, &subgroup);
+
+	settings_arguments(fcinfo, divided ? 3 : 2, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST,
+					   &settings);
+	group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup, &settings);
+}
+
+static bool
+reset_group(FunctionCallInfo fcinfo, bool divided)
+{
+	text	   *subgroup;
+	text	   *group = group_arguments(fcinfo, divided, &subgroup);
+
+	return group_admin_reset(PG_GETARG_TEXT_PP(0), group, subgroup);
 }
 
 Datum
@@ -296,25 +327,13 @@ fairq_resume_group(PG_FUNCTION_ARGS)
 Datum
 fairq_reset_group(PG_FUNCTION_ARGS)
 {
-	text	   *group;
-
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	group = arguments_group(fcinfo, 1);
-	PG_RETURN_BOOL(group_admin_reset(PG_GETARG_TEXT_PP(0), group, NULL));
+	PG_RETURN_BOOL(reset_group(fcinfo, false));
 }
 
 Datum
 fairq_set_group(PG_FUNCTION_ARGS)
 {
-	QueueSettings settings = {0};
-	text	   *group;
-
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	group = arguments_group(fcinfo, 1);
-	settings_arguments(fcinfo, 2, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST, &settings);
-	group_admin_set(PG_GETARG_TEXT_PP(0), group, NULL, &settings);
+	set_group(fcinfo, false);
 	PG_RETURN_VOID();
 }
 
@@ -352,30 +371,13 @@ fairq_resume_subgroup(PG_FUNCTION_ARGS)
 Datum
 fairq_reset_subgroup(PG_FUNCTION_ARGS)
 {
-	text	   *group;
-
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	group = arguments_group(fcinfo, 1);
-	PG_RETURN_BOOL(group_admin_reset(PG_GETARG_TEXT_PP(0), group, arguments_subgroup(fcinfo)));
+	PG_RETURN_BOOL(reset_group(fcinfo, true));
 }
 
-/*
- * What a subgroup is given has the arguments of what its group is.
- */
 Datum
 fairq_set_subgroup(PG_FUNCTION_ARGS)
 {
-	QueueSettings settings = {0};
-	text	   *group;
-	text	   *subgroup;
-
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	group = arguments_group(fcinfo, 1);
-	subgroup = arguments_subgroup(fcinfo);
-	settings_arguments(fcinfo, 3, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST, &settings);
-	group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup, &settings);
+	set_group(fcinfo, true);
 	PG_RETURN_VOID();
 }
 

@@ -79,17 +79,6 @@ has_work(const GroupInfo *info)
 	return info->ready > 0 || info->leased > 0 || info->overflow > 0;
 }
 
-static double
-weight_of(const QueueState *state, const GroupInfo *info)
-{
-	LimitInfo	limit;
-
-	if (info->limit == NO_LIMIT)
-		return state->limits.defaults.weight;
-	limit_table_copy(info->limit, &limit);
-	return limit.settings.weight;
-}
-
 /*
  * What a group was due when its class had come so far beyond since: by its
  * weight.  It ends with what there was to be served, but for the overflow.
@@ -174,7 +163,8 @@ find_dues(QueueState *state, GroupInfo *infos, int n)
 		bool		waits = info->ready > 0 || info->overflow > 0 ||
 			virtual_time_compare(queue_order_virtual_time(order), info->finish) <= 0;
 
-		info->weight = weight_of(state, info);
+		info->weight = info->limit == NO_LIMIT ? state->limits.defaults.weight :
+			limit_table_weight(info->limit);
 		info->due = info->all_served = 0;
 		if (info->known)
 			info->all_served = Max((waits ? now : info->leased_cost) - info->since_cost,

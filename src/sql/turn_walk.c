@@ -61,6 +61,7 @@ line_begin(LineWalk *walk, uint32 group)
 	/* There may be a line of each of many subgroups. */
 	walk->line = repalloc(copy, offsetof(LineCopy, tasks) + copy->n * sizeof(copy->tasks[0]));
 	walk->at = walk->read_at = walk->read_n = 0;
+	walk->last = PG_INT64_MIN;
 	walk->read.hash = (int64) walk->line->low;
 	walk->read.class = walk->line->class;
 	walk->read.ids = NULL;
@@ -202,7 +203,8 @@ line_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 		CHECK_FOR_INTERRUPTS();
 		if (parked && look_at_parked(walk, lane, entry))
 			return true;
-		if (parked)
+		/* A task that was written often has as many entries. */
+		if (parked || task == current->last)
 			continue;
 		*lane = line->lane;
 		if (charged)
@@ -225,6 +227,7 @@ line_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 			line->next = virtual_time_add(line->next, charge, line->weight);
 		}
 		walk->tag = tag;
+		current->last = task;
 		entry->tid = row->tuple.t_self;
 		(void) row_reader_is_at(row, *lane, entry);
 		return true;

@@ -31,6 +31,8 @@ typedef struct LineWalk
 	OverflowRead read;			/* behind the candidates */
 	int			read_at;
 	int			read_n;
+	int64		last;			/* the task of the overflow that was found
+								 * last */
 } LineWalk;
 
 /* A walk along that of a group, or those of its subgroups. */

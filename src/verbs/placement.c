@@ -195,9 +195,22 @@ placement_move(Placement *placement, RowReader *row, char from,
 }
 
 /*
+ * Can the task that row has read be placed?  Not while others have taken the
+ * entries of groups.
+ */
+bool
+placement_has_room(RowReader *row)
+{
+	GroupName	name = row_reader_group(row);
+
+	return row->info->policy != QUEUE_FAIR ||
+		groups_enter(row->info->state, row_reader_class(row), &name);
+}
+
+/*
  * Write the row that was read, as it is now, and give its task a place by its
- * run_at: it is ready, in the overflow, or scheduled.  from is the state that
- * it had.
+ * run_at: it is ready, in the overflow, or scheduled, also if it could not be
+ * placed now.  from is the state that it had.
  */
 bool
 placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait)
@@ -207,9 +220,11 @@ placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait)
 	TimestampTz run_at = row_is_null(row, COLUMN_RUN_AT) ? now :
 		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT));
 
-	if (run_at <= now)
+	if (run_at <= now && placement_has_room(row))
 		return placement_move(placement, row, from, run_at, true, wait);
 	row_is_null(row, COLUMN_ADDRESS) = true;
+	row_is_null(row, COLUMN_RUN_AT) = false;
+	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(run_at);
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
 	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
 						   row->values, row->nulls, wait))

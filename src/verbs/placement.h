@@ -50,6 +50,7 @@ typedef struct Place
 extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
 extern void placement_prepare(QueueInfo *info, int class);
 extern void placement_assign(Placement *placement, const PlaceFor *task, Place *place);
+extern bool placement_has_room(RowReader *row);
 extern bool placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait);
 extern bool placement_move(Placement *placement, RowReader *row, char from,
 						   TimestampTz run_at, bool may_overflow, bool wait);

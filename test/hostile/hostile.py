@@ -10,6 +10,11 @@ what was granted:
     -- as: worker       SELECT, UPDATE and DELETE on such a queue
     -- as: nobody       CONNECT and nothing else; there is a queue "theirs" of somebody else
     -- as: database     CREATEDB, and a database of his own without the extension
+    -- as: tenant       INSERT, SELECT, UPDATE and DELETE on a queue "theirs" of somebody else with
+                        subgroups: an application, that does what users of its tenant "hog" want
+    -- as: landlord     such a queue "theirs", which somebody gave him
+
+In these two "hog" may have 20 tasks in flight, each user 15, and "hog" has a user "colleague".
 
 "theirs" has an archive, hears topic "news", and has tasks in every state; the
 attacker has a schema "attack" with what prelude.sql puts there. Further lines
@@ -18,6 +23,9 @@ may follow:
     -- then: restore        the tables are written anew, and a dump is restored
     -- then: order          all of "theirs" is claimed, and what comes next is in order, and can be written with SQL
     -- then: extension      a superuser has the extension, and queues, in the attacker's database
+    -- then: shares N       the colleague, and another tenant, are served as doc/fairness.md states, while
+                            N tasks are, or were, in the attacker's hands; how they fared is printed
+    -- then: tenants        the same of the other tenant only
     -- may wait: NAME, ...  victims that may be cancelled by their timeout, as
                             who waits for a lock; "users" are all who use "theirs"
 
@@ -43,6 +51,7 @@ Usage: hostile.py BINDIR DIRECTORY [ATTACK...]
 DIRECTORY: of a cluster that runs (test/scripts/cluster.sh). Reports in TAP.
 """
 
+import collections
 import concurrent.futures
 import os
 import re
@@ -182,7 +191,7 @@ def wait_for(what, condition):
 
 ROLES = """
 CREATE ROLE citizen LOGIN; CREATE ROLE publisher LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor; CREATE ROLE clerk LOGIN;
-CREATE ROLE owner LOGIN; CREATE ROLE creator LOGIN; CREATE ROLE producer LOGIN; CREATE ROLE worker LOGIN; CREATE ROLE nobody LOGIN;
+CREATE ROLE tenant LOGIN; CREATE ROLE landlord LOGIN; CREATE ROLE owner LOGIN; CREATE ROLE creator LOGIN; CREATE ROLE producer LOGIN; CREATE ROLE worker LOGIN; CREATE ROLE nobody LOGIN;
 CREATE ROLE database LOGIN CREATEDB;
 CREATE DATABASE town
 """
@@ -230,6 +239,11 @@ SELECT fairq.enqueue('theirs', '"unique"', unique_key => 'k', group_key => 'u');
 SELECT count(*) FROM fairq.claim('theirs', 2, lease => '200 ms');
 SELECT count(*) FROM fairq.claim('theirs', group_keys => '{u}');
 SELECT fairq.enqueue('theirs', '"held"', unique_key => 'k', group_key => 'u')
+"""
+DIVIDED = """
+SELECT fairq.alter_queue('theirs', subgroups => true);
+SELECT fairq.set_group('theirs', 'hog', max_leased => 20), fairq.set_subgroup_defaults('theirs', max_leased => 15);
+SELECT fairq.enqueue('theirs', '1', 'hog', subgroup_key => 'colleague')
 """
 OWNED = """
 ALTER TABLE fairq.q_theirs OWNER TO {role}; ALTER TABLE fairq.done_theirs OWNER TO {role};
@@ -489,6 +503,43 @@ def extension(server):
     run("SELECT fairq.drop_queue('q')")
 
 
+def shares(server, in_hand="0", colleagues=True):
+    """Beside tenant "hog", whose users are the attackers: its user "colleague", and tenant "neighbour".
+    A task is claimed at a time, and nobody may be ahead of them by more than the bound, with what
+    was in hand: of the attacker, and of the victims before, who have had 4 at a time."""
+    slack = 2 + 4 + int(in_hand)
+    took = []
+    for tenant, user in ("hog", "colleague"), ("neighbour", "ann"), ("neighbour", "bob"):
+        began = time.monotonic()
+        server.run("publisher", "SELECT fairq.enqueue_many('theirs', array_fill('9'::jsonb, '{150}'), group_keys => %s, subgroup_keys => %s)", ([tenant], [user]))
+        took.append(time.monotonic() - began)
+    began = time.monotonic()
+    task = server.value("publisher", "SELECT fairq.enqueue('theirs', '1', 'neighbour', subgroup_key => 'due', delay => '1 ms')")
+    wait_for("a task of a neighbour that is due", lambda: server.value("clerk", "SELECT state = 'overflow' FROM fairq.get_task('theirs', %s)", (task,)))
+    waited = time.monotonic() - began
+    served, users = collections.Counter(), collections.Counter()
+    for n in range(1, 201):
+        rows = server.run("clerk", "SELECT group_key, subgroup_key, fairq.ack(receipt) FROM fairq.claim('theirs')")
+        if not rows:
+            raise Failed(f"nothing came after {n - 1} tasks, though a neighbour waits")
+        for tenant, user, _ in rows:
+            served[tenant] += 1
+            users[user] += tenant == "hog"
+        if served["hog"] > served["neighbour"] + slack:
+            raise Failed(f"of {n} tasks {served['neighbour']} were of a neighbour, and {served['hog']} of the attacker's tenant")
+        (user, most), = users.most_common(1)
+        if colleagues and most > users["colleague"] + slack:
+            raise Failed(f"of {n} tasks {users['colleague']} were of a colleague, and {most} of user {user}")
+    if colleagues and users["colleague"] == 0:
+        raise Failed("no task of a colleague came")
+    return (f"enqueued within {max(took) * 1000:.0f} ms, due after {waited:.2f} s; of 200 tasks {served['neighbour']} were of a neighbour, "
+            f"{served['hog']} of the attacker's tenant, {users['colleague']} of these of a colleague")
+
+
+def tenants(server):
+    return shares(server, colleagues=False)
+
+
 # --- attacks -------------------------------------------------------------------
 
 class Attack:
@@ -499,8 +550,9 @@ class Attack:
         self.role = re.match(r"-- as: (\w+)\n", self.text)[1]
         may_wait = re.search(r"^-- may wait: (.*)$", self.text, re.MULTILINE)
         self.may_wait = [name.strip() for name in may_wait[1].split(",")] if may_wait else []
-        then = re.search(r"^-- then: (\w+)$", self.text, re.MULTILINE)
-        self.then = {"restore": restore, "order": order, "extension": extension}[then[1]] if then else None
+        then = re.search(r"^-- then: (\w+)(?: (\d+))?$", self.text, re.MULTILINE)
+        self.then = {"restore": restore, "order": order, "extension": extension, "shares": shares, "tenants": tenants}[then[1]] if then else None
+        self.then_arguments = [then[2]] if then and then[2] else []
         self.psql = None
 
     def numbered(self, text, number):
@@ -523,14 +575,20 @@ class Attack:
         run("creator" if self.role == "creator" else "postgres", THEIRS)
         if self.role == "owner":
             run("postgres", OWNED.format(role="owner"))
-        if self.role in ("producer", "worker", "nobody"):
+        if self.role in ("tenant", "landlord"):
+            run("postgres", DIVIDED)
+        if self.role == "landlord":
+            run("postgres", OWNED.format(role="landlord"))
+        if self.role in ("producer", "worker", "nobody", "tenant"):
             run("postgres", OWNED.format(role="citizen"))
-        owner = {"owner": "owner", "creator": "creator"}.get(self.role, "citizen")
+        owner = self.role if self.role in ("owner", "creator", "landlord") else "citizen"
         run(owner, "GRANT SELECT, UPDATE, DELETE ON fairq.q_theirs TO clerk; GRANT INSERT ON fairq.q_theirs TO publisher")
         if self.role == "producer":
             run("postgres", "GRANT INSERT ON fairq.q_theirs TO producer")
         if self.role == "worker":
             run("postgres", "GRANT SELECT, UPDATE, DELETE ON fairq.q_theirs TO worker")
+        if self.role == "tenant":
+            run("postgres", "GRANT INSERT, SELECT, UPDATE, DELETE ON fairq.q_theirs TO tenant")
         run(owner, THEIR_TASKS)
 
     def make(self, server, number=""):
@@ -611,11 +669,11 @@ class Suite:
         self.server = server
         self.count = self.failed = 0
 
-    def report(self, name, problems):
+    def report(self, name, problems, notes=()):
         self.count += 1
         self.failed += bool(problems)
         print(f"{'not ok' if problems else 'ok'} {self.count} - {name}", flush=True)
-        for problem in problems:
+        for problem in [*notes, *problems]:
             print(f"#   {problem}", flush=True)
 
     def log_problems(self, attackers):
@@ -670,7 +728,7 @@ class Suite:
 
     def one(self, name):
         attack = Attack(name)
-        problems = []
+        problems, notes = [], []
         title = f"{name} ({attack.role})"
         self.server.news()
         start = self.started()
@@ -683,7 +741,7 @@ class Suite:
             wait_for("the server", self.alive)
             problems += self.suffer(attack.may_wait)
             if attack.then:
-                attack.then(self.server)
+                notes = filter(None, [attack.then(self.server, *attack.then_arguments)])
             attack.end()
             attack.clean(self.server)
         except (psycopg.Error, UnicodeError, Failed) as error:
@@ -703,7 +761,7 @@ class Suite:
                                " WHERE l.locktype = 'advisory' AND a.backend_type LIKE 'pgfairq %'", database="postgres")
         if held:
             problems.append(f"the worker has kept {len(held)} advisory locks")
-        self.report(title, problems)
+        self.report(title, problems, notes)
         if problems:
             self.rebuild()
 

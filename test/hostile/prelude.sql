@@ -56,3 +56,22 @@ BEGIN
 END
 $$;
 GRANT USAGE ON SCHEMA attack TO PUBLIC;
+
+-- Users of a tenant that are made up, each with a task, for as long as they are not refused.
+CREATE FUNCTION attack.flood(tenant text, class int) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	n bigint := 0;
+	many int := 1000;
+BEGIN
+	WHILE many > 0 LOOP
+		BEGIN
+			PERFORM fairq.enqueue_many('theirs', array_fill('1'::jsonb, ARRAY[many]), group_keys => ARRAY[tenant], priorities => ARRAY[class],
+				subgroup_keys => ARRAY(SELECT format('made up %s', n + i) FROM generate_series(1, many) i));
+			n := n + many;
+		EXCEPTION WHEN configuration_limit_exceeded THEN
+			many := many / 2;
+		END;
+	END LOOP;
+	RETURN n;
+END
+$$;

@@ -15,12 +15,21 @@ A lease that ends without an answer is a loss, unless it is excused: then the ta
 was. What fails or is lost has that in its history. What was lost twice is a suspect: a claim has it alone, and so has a session. Which claims may have it, and
 when, is left open; what a claim may not have beside it is not.
 
-What is not said here: the order between groups (engine_fair_order.pl), and times.
+Where groups are divided into subgroups all that waits is in the overflow, each subgroup's
+tasks in their order, and what a task may have is said at both levels (model_levels.py).
+
+A task of the overflow whose row is being written is passed over; if it is as it was in the
+end, the next pass at the latest finds it again.
+
+What is not said here: the order between groups (engine_fair_order.pl), and between
+subgroups (subgroups_order.pl), and times.
 What is scheduled is so for ever, until a schedule makes it due; leases end, and
 tasks expire, when a schedule says so.
 """
 
 from dataclasses import dataclass, field, replace
+
+from model_levels import Levels
 
 
 class Difference(Exception):
@@ -55,9 +64,15 @@ class Row:
     error: str = None           # last_error
     history: tuple = ()         # of ends: attempt, failed or lost, worker, error
     name: str = None
-    turn: int = 0               # first in, first out within group and class
+    subgroup: str = None
+    turn: int = 0               # first in, first out within group, subgroup and class
 
     WAITS = ("ready", "scheduled", "overflow", "placed")
+
+    @property
+    def line(self):
+        """Within which the order is known."""
+        return self.klass, self.group, self.subgroup
 
     @property
     def suspect(self):
@@ -171,6 +186,7 @@ class Task:
     committed: Row = None       # what all but its writer see; None: there is no task
     writer: object = None       # the transaction that wrote row
     lease: Lease = None
+    in_doubt: bool = False      # of the overflow, and a change was undone: a claim may have passed it
     was_leased: bool = False    # it may not be counted in the room of its group any more
     waits: list = field(default_factory=list, repr=False)
     on_dead: str = "hold"
@@ -213,8 +229,9 @@ class Task:
 COUNTED = ("expired_tasks", "deduplicated", "snoozed", "expired", "released", "nacked", "dead_total")
 
 
-class Queue:
+class Queue(Levels):
     def __init__(self, name, **settings):
+        super().__init__()
         self.name = name
         self.tasks = {}
         self.last_turn = 0
@@ -225,9 +242,6 @@ class Queue:
         self.max_ready_per_group = None
         self.durable = False
         self.paused = False
-        self.paused_groups = set()
-        self.limits = {}
-        self.ever_limited = set()       # their tasks come about in order only
         self.room_is_exact = True       # until a claim may have passed by groups with work
         self.ever_expired = False       # then any claim may end in a pass
         self.has_suspects = False       # or had, and no pass was since
@@ -238,7 +252,6 @@ class Queue:
         self.archive = {}               # ids: what is done
         self.remembered = []
         self.ids = []                   # of all tasks there ever were
-        self.given = {}                 # groups: (weight, max_leased) that are theirs, None: the default
         self.counted = dict.fromkeys(COUNTED, 0)    # None: not known since a restart
         self.__dict__.update(settings)
 
@@ -247,13 +260,21 @@ class Queue:
         return self.last_turn
 
     def place(self):
-        return "ready" if self.max_ready is None else "placed"
+        return "overflow" if self.subgroups else "ready" if self.max_ready is None else "placed"
+
+    def places(self, first=False):
+        """Where a pass may have put a task. first: a suspect that was scheduled, whose place is the first."""
+        return ("ready", "overflow") if not self.subgroups else ("ready",) if first else ("overflow",)
+
+    def again(self):
+        """Where a task is that has failed and waits for nothing."""
+        return "overflow" if self.subgroups else "ready"
 
     def in_order(self, task):
         """Is its place behind those of its group that came before? A suspect's is the first, from
         when it was put back as one."""
-        group = task.row.group
-        return group not in self.ever_limited and task.row.turn > self.purged.get(group, 0) and not task.row.suspect
+        row = task.row
+        return not self.ever_limited(row) and row.turn > self.purged.get(row.group, 0) and not row.suspect
 
     @staticmethod
     def order(task):
@@ -269,24 +290,12 @@ class Queue:
     def suspects(self):
         return [t for t in self.tasks.values() for row in (t.row, t.committed) if row is not None and row.suspect]
 
-    def room(self, group):
-        """How many of a group may be claimed."""
-        if group in self.paused_groups:
-            return 0
-        limit = self.limits.get(group, 0)
-        leased = sum(t.lease is not None and self.group_of(t) == group for t in self.tasks.values())
-        return max(limit - leased, 0) if limit else 10 ** 9
-
-    @staticmethod
-    def group_of(task):
-        return (task.committed or task.row).group
-
     def lines(self, chosen=None):
-        """The tasks that may be claimed, by class and group, in order."""
+        """The tasks that may be claimed, by class, group and subgroup, in order."""
         lines = {}
         for task in self.tasks.values():
             if not self.paused and task.claimable() and (chosen is None or chosen(task)):
-                lines.setdefault((task.row.klass, task.row.group), []).append(task)
+                lines.setdefault(task.row.line, []).append(task)
         for line in lines.values():
             line.sort(key=lambda t: t.row.turn)
         return lines
@@ -304,7 +313,7 @@ class Queue:
                    if t.writer is None and t.lease is None and not t.was_leased):
                 raise Difference("task %d overtakes the overflow" % task.id)
             sure = [t.row for t in others if t.writer is None and not t.was_leased]
-            if self.room_is_exact and not self.ever_limited and (
+            if self.room_is_exact and not self.ever_limited() and (
                     sum(ready(r, True) for r in sure) >= self.max_ready_per_group or
                     sum(ready(r, False) for r in sure) >= self.max_ready):
                 raise Difference("task %d is ready without room" % task.id)
@@ -395,6 +404,7 @@ class Model:
 
         def undo():
             task.row, task.writer = before
+            task.in_doubt = task.row is not None and task.row.state == "overflow"
             self.forget_if_gone(task)
         tx.owes(commit, undo)
 
@@ -515,7 +525,7 @@ class Model:
             return self.remove(tx, task, "expired", row=row)
         else:
             # A suspect waits for a place.
-            state = "scheduled" if later or row.suspect else "ready"
+            state = "scheduled" if later or row.suspect else queue.again()
         self.write(tx, task, replace(row, state=state, later=later, turn=queue.next_turn()))
 
     def dies(self, tx, task):
@@ -584,7 +594,7 @@ class Model:
         elif old.state == "held":
             self.write(tx, waiting, replace(row, state="held", turn=old.turn))
         elif old.state in ("ready", "overflow", "placed") and not row.later and \
-                (old.group, old.klass) == (row.group, row.klass):
+                old.line == row.line:
             self.write(tx, waiting, replace(row, state=old.state, turn=old.turn))
         else:
             self.write(tx, waiting, replace(row, state="scheduled" if row.later else queue.place(),
@@ -727,11 +737,10 @@ class Model:
             if lease is not None and lease.runs_out():
                 if self.put_back(tx, task, state, ends):
                     return
-            elif row.state == "scheduled" and not row.later and state in ("ready", "overflow"):
+            elif row.state == "scheduled" and not row.later and state in queue.places(row.suspect):
                 return self.change(tx, task, state=state, turn=queue.next_turn())
             elif row.state == "held" and self.may_run(tx, task):
-                wanted = ("scheduled",) if row.later else ("ready", "overflow")
-                if state in wanted:
+                if state in (("scheduled",) if row.later else queue.places()):
                     return self.change(tx, task, state=state, turn=queue.next_turn())
         raise Difference("task %d is %r after %r, should be %r: %r, %r" % (task.id, state, ends, row and task.shown(tx), row, lease))
 
@@ -739,8 +748,8 @@ class Model:
         """A pass has, for its lease has run out. Returns whether what it says is right."""
         queue, row, excused = task.queue, task.row, task.lease.excused()
         after, dead = self.ran_out(tx, task)
-        wanted = {row.state, "ready"} if excused else {"dead"} if dead else \
-            {"scheduled", "ready", "overflow", "leased"} if after.suspect else {"ready", "leased"}
+        wanted = {row.state, queue.again()} if excused else {"dead"} if dead else \
+            {"scheduled", "leased", *queue.places(True)} if after.suspect else {queue.again(), "leased"}
         if ends != after.ends() or state not in wanted:
             return False
         self.settle(tx, task)
@@ -751,7 +760,7 @@ class Model:
         if dead:
             self.dies(tx, task)
         # Leased, until the pass is committed: then it is where it has its place.
-        place = "ready" if not after.suspect else queue.place()
+        place = queue.again() if not after.suspect else "ready" if queue.subgroups else queue.place()
         self.write(tx, task, replace(after, state=place if state == "leased" else state, later=False, turn=queue.next_turn()))
         return True
 

@@ -3,6 +3,7 @@ model of them (model.py). Every difference is an error."""
 
 import re
 import time
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -10,11 +11,14 @@ import psycopg
 from psycopg import sql
 
 from model import COUNTED, Difference, Model, Transaction
+from model_levels import NOTHING
 
 LOG = 20000         # calls that are shown of a schedule that fails
 GROUPS = ["a", "b", "c", "", "ü"]
+SUBGROUPS = ["", "x", "y", "ü"]
 END = None, None    # of rows
-COLUMNS = "id, receipt, group_key, payload, attempt, name"
+COLUMNS = "id, receipt, group_key, subgroup_key, payload, attempt, name"
+IN_FORCE = ", weight, coalesce(max_leased, 0), paused"
 ENDS = "attempts, coalesce(lost, 0), last_error, history"
 LOSS = re.compile(r"^lost (\d+) times?, the last time by (.*) after [\d.]+ s: (session over|lease expired)$", re.M)
 
@@ -61,6 +65,7 @@ class Compared:
         self.connections = [Connection(name) for name in "ABC"]
         self.model = Model({})
         self.log = []
+        self.counts = Counter()
         self.compared = 0       # counts that were
         self.patience = 20      # seconds for what maintain has to move, on a busy machine
 
@@ -134,7 +139,7 @@ class Compared:
                 sure, task.freed = task.freed == "now" and all(other.tx is None for other in self.connections), None
                 if task.row.state != "held" or (state == "held" and not sure):
                     continue
-                if state not in (("scheduled",) if task.row.later else ("ready", "overflow")):
+                if state not in (("scheduled",) if task.row.later else queue.places()):
                     raise Difference("task %d, which waits for nothing, is %r" % (id, state))
                 placed = "scheduled" if task.row.later else queue.place()
                 task.row = task.committed = replace(task.row, state=placed, turn=queue.next_turn())
@@ -162,41 +167,54 @@ class Compared:
                 self.catch_up(c=tx.connection, tx=tx, queue=queue)
 
     def take_from(self, tx, queue, lines, rows, n, leased, session):
-        left = {g: queue.room(g) for g in GROUPS}
+        lines = {place: line for place, line in lines.items() if line}
+        left = {whose: queue.room(whose) for line in lines.values() for whose in queue.whose(line[0].row)}
         # A suspect that is passed over may be what a group with a limit is offered.
-        held_up = {t.row.group for t in queue.suspects() if t.row} & queue.ever_limited
-        want = dict.fromkeys(GROUPS, 0)
-        for (_, group), line in lines.items():
-            want[group] = min(want[group] + len(line), left[group])
-        most, least = sum(want.values()), sum(want[g] for g in GROUPS if g not in held_up)
+        held_up = {t.row.group for t in queue.suspects() if t.row and queue.ever_limited(t.row)}
+        sure = [[t for t in line if not t.in_doubt] for line in lines.values()]
+        most = sum(self.wanted(queue, lines.values(), left).values())
+        least = sum(n for group, n in self.wanted(queue, filter(None, sure), left).items() if group not in held_up)
         if self.is_alone(queue, rows):
             most = least = 1
         if not min(n, least) <= len(rows) <= min(n, most):
             raise Difference("number of tasks: is %d, should be from %d to %d, at most %d" % (len(rows), least, most, n))
         klass_before = -1
-        for id, receipt, group, payload, attempt, name in rows:
+        self.counts["claimed_of_subgroups"] += len(rows) * queue.subgroups
+        for id, receipt, group, subgroup, payload, attempt, name in rows:
             task = queue.tasks.get(id)
-            line = lines.get((task.row.klass, task.row.group), []) if task and task.row else []
+            line = lines.get(task.row.line, []) if task and task.row else []
             if task not in line:
                 raise Difference("task %d should not come: %r" % (id, task))
             row = task.row
-            self.expect("group, payload, attempt, name", (group, payload, attempt, name), (row.group, row.payload, row.attempt, row.name))
+            self.expect("group, subgroup, payload, attempt, name", (group, subgroup, payload, attempt, name),
+                        (row.group, row.subgroup, row.payload, row.attempt, row.name))
             if row.klass < klass_before and group not in held_up:
                 raise Difference("class %d after %d" % (row.klass, klass_before))
             klass_before = row.klass
-            for (klass, other), others in lines.items():
-                if klass < row.klass and others and left[other] > 0 and other not in held_up:
+            for (klass, other, _), others in lines.items():
+                if klass < row.klass and not all(t.in_doubt for t in others) and other not in held_up and all(left[w] > 0 for w in queue.whose(others[0].row)):
                     raise Difference("class %d while %r has class %d" % (row.klass, other, klass))
-            if left[group] <= 0:
-                raise Difference("group %r above its limit" % group)
-            left[group] -= 1
+            for whose in queue.whose(row):
+                if left[whose] <= 0:
+                    raise Difference("%r above its limit" % (whose,))
+                left[whose] -= 1
             if queue.in_order(task):
-                self.expect("first of %r" % group, id, min((t for t in line if queue.in_order(t) and t.row.state == row.state),
+                self.expect("first of %r" % (row.line,), id, min((t for t in line if queue.in_order(t) and t.row.state == row.state and (t is task or not t.in_doubt)),
                                                            key=queue.order).id)
             line.remove(task)
             self.model.claim(tx, task, receipt, session)
             if not leased:
                 self.model.remove(tx, task, "acked")
+
+    @staticmethod
+    def wanted(queue, lines, left):
+        """How many tasks of each group may come, by the limits at both levels."""
+        waiting, want = Counter(), Counter()
+        for line in lines:
+            waiting[tuple(queue.whose(line[0].row))] += len(line)
+        for (group, *subgroup), n in waiting.items():
+            want[group[0]] += min([n] + [left[whose] for whose in subgroup])
+        return {group: min(n, left[group, None]) for group, n in want.items()}
 
     @staticmethod
     def is_alone(queue, rows):
@@ -221,7 +239,8 @@ class Compared:
         plain = {place: [t for t in line if not t.row.suspect] for place, line in lines.items()}
         plain = {place: line for place, line in plain.items() if line}
         # Without a session nothing else to do is reason enough.
-        return plain if rows or session or beside or any(queue.room(group) for _, group in plain) else lines
+        return plain if rows or session or beside or any(
+            all(queue.room(whose) for whose in queue.whose(line[0].row)) for line in plain.values()) else lines
 
     def not_mine(self, c, receipt, what):
         for function in ["ack", "nack", "release"]:
@@ -236,11 +255,11 @@ class Compared:
             row = other.row
             if other is task or row.state not in ("ready", "overflow") or other.lease:
                 continue
-            ordered = row.klass == me.klass and row.group == me.group and row.state == me.state and \
+            ordered = row.line == me.line and row.state == me.state and \
                 queue.in_order(task) and queue.in_order(other)
-            # What was set aside, of other groups at their limits, is not counted; what has
+            # What was set aside, of others at their limits, is not counted; what has
             # expired may be.
-            before += not row.expired and (row.group == me.group or row.group not in queue.ever_limited) and (
+            before += not row.expired and (row.line[1:] == me.line[1:] or not queue.ever_limited(row)) and (
                 row.klass < me.klass or (ordered and queue.order(other) < queue.order(task)))
             after += row.klass > me.klass or (ordered and queue.order(other) > queue.order(task))
         ready = sum(t.row.state in ("ready", "overflow") and t.lease is None for t in queue.tasks.values())
@@ -251,12 +270,14 @@ class Compared:
     def catch_up(self, c, tx, queue, passes=True):
         """What tasks there are. passes: a pass of maintain may have moved some.
         Returns whether it has."""
-        rows = self.call(c, "SELECT id, state, group_key, payload, unique_key, priority, max_attempts, max_lost, name, " + ENDS +
+        rows = self.call(c, "SELECT id, state, group_key, subgroup_key, payload, unique_key, priority, max_attempts, max_lost, name, " + ENDS +
                          " FROM fairq.tasks(%s) ORDER BY lease_until IS NULL, address IS NULL, "
                          "fairq.block(address), fairq.slot(address), id", queue.name)
         rows = [(*row[:-4], ends(*row[-4:])) for row in rows]
         should = {t.id: t for t in queue.tasks.values() if t.seen(tx) is not None}
         moved = self.excused(c, tx, queue) if passes else []
+        for task in queue.tasks.values() if passes else []:
+            task.in_doubt &= task.writer is not None
         # What is held may run because the one before it has died.
         rows.sort(key=lambda row: row[0] not in queue.tasks or queue.tasks[row[0]].lease is None)
         # What has expired goes first: then what is held behind it may run.
@@ -282,7 +303,7 @@ class Compared:
                 self.model.passes(tx, task, state, rest[-1])
             row = task.seen(tx)
             self.expect("task %d" % id, (state, *rest),
-                        (state if task in moved else task.shown(tx), row.group, row.payload, row.key, row.klass,
+                        (state if task in moved else task.shown(tx), row.group, row.subgroup, row.payload, row.key, row.klass,
                          queue.attempts_of(row), queue.losses_of(row), row.name, row.ends()))
         if should:
             raise Difference("there is no task %r" % list(should))
@@ -358,6 +379,7 @@ class Compared:
         for queue in self.model.queues.values():
             states = ["ready", "leased", "scheduled", "overflow", "held", "dead"]
             shown = [(t.row.group, t.shown(None)) for t in queue.tasks.values()]
+            divided = [(t.row.group, t.row.subgroup or "", t.shown(None)) for t in queue.tasks.values()]
             is_ = self.call(c, "SELECT " + ", ".join(states) + ", swept FROM fairq.queue_stats WHERE queue = %s", queue.name)
             self.expect("depths, and 0 swept", is_, [(*([s for _, s in shown].count(s) for s in states), 0)])
             is_ = self.call(c, "SELECT " + ", ".join(COUNTED) + " FROM fairq.queue_stats WHERE queue = %s", queue.name)[0]
@@ -366,16 +388,29 @@ class Compared:
             self.expect("counted of queue", dict(zip(COUNTED, is_)), queue.counted)
             self.compare_settings(c, queue)
             states = ["ready", "leased", "overflow"]
-            is_ = self.call(c, "SELECT group_key, " + ", ".join(states) + " FROM fairq.group_stats WHERE queue = %s", queue.name)
+            is_ = self.call(c, "SELECT group_key, " + ", ".join(states) + IN_FORCE + " FROM fairq.group_stats WHERE queue = %s", queue.name)
             groups = {g for g, state in shown if state in states}
-            self.expect("counts of groups", sorted(is_), sorted((g, *(shown.count((g, s)) for s in states)) for g in groups))
+            self.expect("counts of groups", sorted(is_), sorted(
+                (g, *(shown.count((g, s)) for s in states), *self.in_force(queue, (g, None))) for g in groups))
+            is_ = self.call(c, "SELECT group_key, subgroup_key, overflow, leased" + IN_FORCE + " FROM fairq.subgroup_stats WHERE queue = %s", queue.name)
+            subgroups = {(g, s) for g, s, state in divided if state in states} if queue.subgroups else {}
+            self.expect("counts of subgroups", sorted(is_), sorted(
+                (*whose, *(sum(divided.count((*whose, s)) for s in counted) for counted in (("ready", "overflow"), ("leased",))),
+                 *self.in_force(queue, whose)) for whose in subgroups))
         self.compared += 1
 
+    @staticmethod
+    def in_force(queue, whose):
+        weight, limit = queue.in_force(whose)
+        return weight, limit or 0, whose in queue.stopped
+
     def compare_settings(self, c, queue):
-        """What is remembered, and what groups were given: what says nothing has no row."""
-        given = {g: queue.given.get(g, (None, None)) + (g in queue.paused_groups,) for g in GROUPS}
-        is_ = self.call(c, "SELECT group_key, weight, max_leased, paused FROM fairq.group_settings WHERE queue = %s", queue.name)
+        """What is remembered, and what groups and subgroups were given: what says nothing has no row."""
+        given = {whose: queue.given.get(whose, NOTHING) + (whose in queue.stopped,) for whose in {*queue.given, *queue.stopped}}
+        is_ = self.call(c, "SELECT group_key, NULL, weight, max_leased, paused FROM fairq.group_settings WHERE queue = %s UNION ALL "
+                        "SELECT group_key, subgroup_key, weight, max_leased, paused FROM fairq.subgroup_settings WHERE queue = %s", queue.name, queue.name)
         keys = self.call(c, "SELECT unique_key, task FROM fairq_internal.remembered_key WHERE queue = %s AND until > now()", queue.name)
         self.expect("keys that are remembered", sorted(keys), sorted((r.key, r.id) for r in queue.remembered))
-        self.expect("settings of groups", {g: tuple(rest) for g, *rest in is_},
-                    {g: it for g, it in given.items() if it != (None, None, False)})
+        self.expect("settings of groups and subgroups", {(g, s): tuple(rest) for g, s, *rest in is_}, given)
+        is_ = self.call(c, "SELECT subgroups, group_weight, group_max_leased, subgroup_weight, subgroup_max_leased FROM fairq.queues WHERE queue = %s", queue.name)
+        self.expect("defaults", is_, [(queue.subgroups, *queue.defaults[0], *queue.defaults[1])])

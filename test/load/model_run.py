@@ -25,7 +25,6 @@ import json
 import subprocess
 import sys
 import time
-from collections import Counter
 
 import psycopg
 from hypothesis import strategies as st
@@ -33,8 +32,8 @@ from psycopg import sql
 
 import schedules
 from model import Difference, Model, Queue, Row, Session, Transaction
-from model_compare import COLUMNS, ENDS, GROUPS, ends
-from model_steps import C, PAST, PICKS, QUEUE, STEPS, Steps, step
+from model_compare import COLUMNS, ENDS, GROUPS, SUBGROUPS, ends
+from model_steps import C, OF_GROUP, PAST, PICKS, QUEUE, STEPS, Steps, step
 from schedules import PICK, percent, pick
 
 CLASSES = [0, 1, 2, None]
@@ -47,21 +46,21 @@ FAR = "2100-01-01"
 DELAYS = ["0", "1 year"]
 NAME = "model"
 
-SETTINGS = [dict(zip(["buckets", "durable", "room", "archives", "priority"], values)) for values in itertools.product(
-    [1, 2, 4, 16], percent(25), [None, None, (3, 8), (1, 3), (4, 100)], percent(50), [4, 0, 1])]
+SETTINGS = [dict(zip(["buckets", "durable", "room", "archives", "priority", "subgroups"], values)) for values in itertools.product(
+    [1, 2, 4, 16], percent(25), [None, None, (3, 8), (1, 3), (4, 100)], percent(50), [4, 0, 1], percent(50))]
 BEGIN = "begin", {"first": SETTINGS, "second": SETTINGS}
-ROW = {"group": GROUPS, "klass": CLASSES, "max_attempts": [None, None, 1, 2], "max_lost": [None, None, 0, 1, 3], "later": percent(10),
+ROW = {"group": GROUPS, "subgroup": [None] + SUBGROUPS, "klass": CLASSES, "max_attempts": [None, None, 1, 2], "max_lost": [None, None, 0, 1, 3], "later": percent(10),
        "name": NAMES, "key": [None] * 7 + KEYS, "expired": percent(5), "remembers": percent(25)}
 ALTERED = [(name, value) for name, values in {
     "buckets": [1, 2, 5, 16], "max_attempts": [1, 2, 3, 5], "max_lost": [0, 1, 3, 5], "max_ready_per_group": [1, 2, 4, 50],
     "max_ready": [2, 5, 20, 50], "durable": [False, False, True], "archives": [False, True],
     "default_priority": [0, 1, 2, 4]}.items() for value in values]
 
+
 class Run(Steps):
     def __init__(self, options):
         super().__init__()
         self.options = options
-        self.counts = Counter()
 
     def take_step(self, name, values):
         known = {"c": self.connections, "queue": list(self.model.queues.values())}
@@ -74,26 +73,32 @@ class Run(Steps):
 
     # --- producing --------------------------------------------------------
 
-    def new_row(self, values):
+    def new_row(self, values, *queues):
         if values.get("later"):
             values["expired"] = False
+        # An empty key is none. One is refused where groups are not divided.
+        values["subgroup"] = values.get("subgroup") or None
+        if not all(queue.subgroups for queue in queues):
+            values["subgroup"] = None
         return Row("ready", payload=next(self.payloads), **values)
 
     def can_enqueue(self, tx, queue, key):
         return key is None or not queue.key_is_busy(key, tx)
 
     ENQUEUE = ("%s::jsonb, group_key => %s, priority => %s, run_at => %s::timestamptz, max_attempts => %s, max_lost => %s, "
-               "name => %s, unique_key => %s, on_duplicate => %s, expires_at => %s::timestamptz, unique_for => %s::interval)")
+               "name => %s, unique_key => %s, on_duplicate => %s, expires_at => %s::timestamptz, unique_for => %s::interval, subgroup_key => %s)")
 
     def arguments(self, row, replaces, remembers, run_at=FAR):
         return (json.dumps(row.payload), row.group, row.klass, run_at if row.later else None, row.max_attempts, row.max_lost,
                 row.name, row.key, "replace" if replaces else "keep",
                 PAST if row.expired else FAR if row.payload % 2 and not row.later else None,
-                "1 year" if remembers and row.key is not None else None)
+                "1 year" if remembers and row.key is not None else None, row.subgroup)
 
     @step(60, c=C, queue=QUEUE, **ROW, replaces=percent(50), delays=percent(50))
     def enqueue(self, c, queue, replaces, remembers, delays, **row):
-        row = self.new_row(row)
+        if row["subgroup"] == "x" and not queue.subgroups:
+            self.refused(c, "22023", "SELECT fairq.enqueue(%s, '1', subgroup_key => 'x')", queue.name)
+        row = self.new_row(row, queue)
         text = self.ENQUEUE.replace("run_at => %s::timestamptz", "delay => %s::interval") if delays else self.ENQUEUE
         with self.within(c) as tx:
             if self.can_enqueue(tx, queue, row.key):
@@ -101,12 +106,12 @@ class Run(Steps):
                                 *self.arguments(row, replaces, remembers, "1 year" if delays else FAR))
                 self.model.enqueue(tx, queue, id, row, replaces, remembers)
 
-    @step(24, c=C, queue=QUEUE, group=GROUPS, klass=CLASSES, max_attempts=[None, None, 1], later=percent(10),
+    @step(24, c=C, queue=QUEUE, group=GROUPS, subgroup=[None] + SUBGROUPS, klass=CLASSES, max_attempts=[None, None, 1], later=percent(10),
           ended=percent(10), dead=percent(10), picks=PICKS, on_dead=ON_DEAD)
     def enqueue_after(self, c, queue, ended, dead, picks, on_dead, **row):
         """After tasks in whatever state, also in the hands of others. ended: and one of all
         that ever were; dead: and a dead one."""
-        row = self.new_row(row)
+        row = self.new_row(row, queue)
         with self.within(c) as tx:
             there = pick(reversed(queue.tasks.values()), *picks)
             there += pick([t for t in queue.tasks.values() if t.row and t.row.state == "dead"], *picks[:1]) if dead else []
@@ -114,30 +119,32 @@ class Run(Steps):
             if not ids:
                 return
             id = self.value(c, "SELECT fairq.enqueue(%s, %s::jsonb, %s, %s, run_at => %s::timestamptz, "
-                            "max_attempts => %s, after => %s::bigint[], on_dead => %s)",
+                            "max_attempts => %s, after => %s::bigint[], on_dead => %s, subgroup_key => %s)",
                             queue.name, json.dumps(row.payload), row.group, row.klass, FAR if row.later else None,
-                            row.max_attempts, ids, on_dead)
+                            row.max_attempts, ids, on_dead, row.subgroup)
             self.model.enqueue_after(tx, queue, id, row, {queue.tasks[id] for id in ids if id in queue.tasks}, on_dead)
 
-    @step(12, c=C, queue=QUEUE, group=GROUPS, klass=CLASSES, name=NAMES, later=percent(10), n=[2, 5, 12],
+    @step(12, c=C, queue=QUEUE, group=GROUPS, subgroups=[(None,), ("x",), ("y", "", "x")], klass=CLASSES, name=NAMES, later=percent(10), n=[2, 5, 12],
           keys=[()] * 14 + list(itertools.permutations(KEYS, 2)), remembers=percent(25))
-    def enqueue_many(self, c, queue, group, klass, name, later, n, keys, remembers):
-        rows = [self.new_row({"group": group, "klass": klass, "name": name, "later": later, "key": key})
-                for key in [*keys, *[None] * n][:n]]
+    def enqueue_many(self, c, queue, group, subgroups, klass, name, later, n, keys, remembers):
+        rows = [self.new_row({"group": group, "klass": klass, "name": name, "later": later, "key": key, "subgroup": subgroup}, queue)
+                for key, subgroup in zip([*keys, *[None] * n][:n], itertools.cycle(subgroups))]
         with self.within(c) as tx:
             if not all(self.can_enqueue(tx, queue, row.key) for row in rows):
                 return
             ids = self.value(c, "SELECT fairq.enqueue_many(%s, %s::jsonb[], %s::text[], %s::bigint[], "
-                             "run_ats => %s::timestamptz[], unique_keys => %s::text[], unique_for => %s::interval, names => %s::text[])",
+                             "run_ats => %s::timestamptz[], unique_keys => %s::text[], unique_for => %s::interval, names => %s::text[], "
+                             "subgroup_keys => %s::text[])",
                              queue.name, [json.dumps(row.payload) for row in rows], [group], [klass],
-                             [FAR if later else None], [row.key for row in rows], "1 year" if keys and remembers else None, [name])
+                             [FAR if later else None], [row.key for row in rows], "1 year" if keys and remembers else None, [name],
+                             [row.subgroup for row in rows])
             for id, row in zip(ids, rows):
                 self.model.enqueue(tx, queue, id, row, remembers=remembers)
 
     @step(9, c=C, topic=TOPICS, **ROW, replaces=percent(50))
     def publish(self, c, topic, replaces, remembers, **row):
-        row = self.new_row(row)
         queues = [self.model.queues[name] for name in sorted(self.model.subscribed(topic))]
+        row = self.new_row(row, *queues)
         with self.within(c) as tx:
             if not all(self.can_enqueue(tx, queue, row.key) for queue in queues):
                 return
@@ -172,7 +179,7 @@ class Run(Steps):
         session = None if session is None else self.session(session)
         peeked = None
         with self.within(c) as tx:
-            if groups is None and not queue.ever_limited and peeks and not queue.suspects():
+            if groups is None and not queue.ever_limited() and peeks and not queue.suspects() and not any(t.in_doubt for t in queue.tasks.values()):
                 peeked = [x[0] for x in self.call(c, "SELECT id FROM fairq.peek(%s, %s)", queue.name, n)]
             rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.claim(%s, %s, lease => %s, session => %s, "
                              "wait => %s, group_keys => %s::text[])", queue.name, n, lease, session and session.uuid,
@@ -487,22 +494,19 @@ class Run(Steps):
                           "'at', now(), 'attempt', n, 'end', 'failed', 'worker', 'w', 'seconds', 1)) FROM generate_series(1, %s) n) WHERE id = %s", lost, n, task.id)
                 self.model.change(tx, task, lost=lost, history=tuple((i, "failed", "w", None) for i in range(1, n + 1)))
 
-    @step(6, c=C, queue=QUEUE, group=GROUPS + [None] * 4, rolled_back=percent(20))
-    def pause(self, c, queue, group, rolled_back):
-        c = self.idle(c)
+    @step(9, c=C, queue=QUEUE, group=GROUPS + [None] * 4, subgroup=OF_GROUP, rolled_back=percent(20))
+    def pause(self, c, queue, group, subgroup, rolled_back):
+        c, whose = self.idle(c), (group, subgroup)
         if c is None:
             return
-        paused = queue.paused if group is None else group in queue.paused_groups
-        verb = "SELECT fairq." + ("resume" if paused else "pause")
-        if (self.admin(c, rolled_back, verb + "(%s)", queue.name) if group is None else
-                self.admin(c, rolled_back, verb + "_group(%s, %s)", queue.name, group)):
-            if group is None:
-                queue.paused = not paused
-            else:
-                queue.paused_groups ^= {group}
-                self.give_up_if_void(queue, group)
+        verb = "resume" if queue.paused and group is None or whose in queue.stopped else "pause"
+        if group is None:
+            if self.admin(c, rolled_back, "SELECT fairq." + verb + "(%s)", queue.name):
+                queue.paused = not queue.paused
+        elif self.of_level(c, queue, whose, rolled_back, verb + "_%s(%%s, %%s%s)"):
+            queue.pause_or_resume(whose)
         if group is not None:
-            queue.ever_limited.add(group)
+            queue.ever_stopped.add(whose)
 
     @step(6, c=C, queue=QUEUE, setting=ALTERED, rolled_back=percent(20))
     def alter(self, c, queue, setting, rolled_back):
@@ -629,12 +633,13 @@ class Run(Steps):
         for name, settings in (NAME, first), (NAME + " b", second):
             per_group, in_all = settings["room"] or (None, None)
             self.call(c, "SELECT fairq.create_queue(%s, buckets => %s, max_attempts => 3, lease => '1 day', backoff_base => '0', "
-                      "durable_leases => %s, max_ready_per_group => %s, max_ready => %s, keep_done => %s, default_priority => %s)",
+                      "durable_leases => %s, max_ready_per_group => %s, max_ready => %s, keep_done => %s, default_priority => %s, subgroups => %s)",
                       name, settings["buckets"], settings["durable"], per_group, in_all,
-                      "1 year" if settings["archives"] else None, settings["priority"])
+                      "1 year" if settings["archives"] else None, settings["priority"], settings["subgroups"])
             self.model.queues[name] = Queue(name, buckets=settings["buckets"], durable=settings["durable"],
                                             max_ready=in_all, max_ready_per_group=per_group,
-                                            archives=settings["archives"], default_priority=settings["priority"])
+                                            archives=settings["archives"], default_priority=settings["priority"],
+                                            subgroups=settings["subgroups"])
 
     def end(self):
         """All of it can be had in the end."""
@@ -644,8 +649,10 @@ class Run(Steps):
         for queue in self.model.queues.values():
             queue.paused = False
             self.call(c, "SELECT fairq.resume(%s)", queue.name)
-            for group in GROUPS:
-                self.take_away(c, queue, group)
+            for whose in [whose for whose in {*queue.given, *queue.stopped} if whose[1] is None or queue.subgroups]:
+                self.take_away(c, queue, whose)
+            for subgroups in [False, True][:1 + queue.subgroups]:
+                self.set_defaults(c, queue, subgroups, 0, None, False)
         self.compare_depths()
         for queue in self.model.queues.values():
             while queue.lines():

@@ -4,7 +4,7 @@ what groups are given. And what all steps choose from."""
 import json
 
 from model import Transaction
-from model_compare import ENDS, GROUPS, Compared, ends
+from model_compare import ENDS, GROUPS, SUBGROUPS, Compared, ends
 from schedules import PICK, percent, pick
 
 PAST = "2020-01-01"
@@ -12,6 +12,7 @@ PAST = "2020-01-01"
 # Connections and queues are numbers in a schedule, and the things themselves when
 # the step is taken.
 C = range(3)
+OF_GROUP = [None] * 4 + SUBGROUPS       # None: of the group itself
 QUEUE = [0] * 7 + [1] * 3
 PICKS = [(number,) * n for n in (1, 2, 3) for number in range(20)]
 RESULTS = [{"sum": 42}, [], 0, "", None]
@@ -102,38 +103,55 @@ class Steps(Compared):
             self.call(c, "ROLLBACK")
         return not rolled_back
 
-    @step(6, c=C, queue=QUEUE, group=GROUPS, limit=[None, 0, 0, 1, 2, 5],
+    def of_level(self, c, queue, whose, rolled_back, text, *args, should=None):
+        """A call of a function for groups, or of its twin for subgroups. Returns whether it holds."""
+        group, subgroup = whose
+        if subgroup is None:
+            return self.admin(c, rolled_back, "SELECT fairq." + text % ("group", ""), queue.name, group, *args, should=should)
+        text = "SELECT fairq." + text % ("subgroup", ", %s")
+        if queue.subgroups:
+            return self.admin(c, rolled_back, text, queue.name, group, subgroup, *args, should=should)
+        self.refused(c, "55000", text, queue.name, group, subgroup, *args)
+        return False
+
+    @step(9, c=C, queue=QUEUE, group=GROUPS, subgroup=OF_GROUP, limit=[None, 0, 0, 1, 2, 5],
           weight=[None, 1, 0.5, 7], rolled_back=percent(20))
-    def set_group(self, c, queue, group, limit, weight, rolled_back):
-        c = self.idle(c)
-        if c and self.admin(c, rolled_back, "SELECT fairq.set_group(%s, %s, max_leased => %s, weight => %s)",
-                            queue.name, group, limit, weight):
-            given = queue.given.get(group, (None, None))
-            given = given[0] if weight is None else weight, given[1] if limit is None else limit
-            queue.given[group] = given
-            self.give_up_if_void(queue, group)
-            queue.limits[group] = given[1] or 0
-            if limit:
-                queue.ever_limited.add(group)
+    def set_group(self, c, queue, group, subgroup, limit, weight, rolled_back):
+        c, whose = self.idle(c), (group, subgroup)
+        if c and self.of_level(c, queue, whose, rolled_back, "set_%s(%%s, %%s%s, max_leased => %%s, weight => %%s)", limit, weight):
+            queue.give(whose, weight, limit)
 
-    @staticmethod
-    def give_up_if_void(queue, group):
-        if group not in queue.paused_groups and queue.given.get(group, (None, None)) in [
-                (w, m) for w in (None, 1) for m in (None, 0)]:
-            queue.given.pop(group, None)
-
-    @step(6, c=C, queue=QUEUE, group=GROUPS, rolled_back=percent(20))
-    def reset_group(self, c, queue, group, rolled_back):
+    @step(9, c=C, queue=QUEUE, group=GROUPS, subgroup=OF_GROUP, rolled_back=percent(20))
+    def reset_group(self, c, queue, group, subgroup, rolled_back):
         c = self.idle(c)
         if c:
-            self.take_away(c, queue, group, rolled_back)
+            self.take_away(c, queue, (group, subgroup), rolled_back)
 
-    def take_away(self, c, queue, group, rolled_back=False):
-        has = group in queue.paused_groups or group in queue.given
-        if self.admin(c, rolled_back, "SELECT fairq.reset_group(%s, %s)", queue.name, group, should=has):
-            queue.given.pop(group, None)
-            queue.paused_groups.discard(group)
-            queue.limits.pop(group, None)
+    def take_away(self, c, queue, whose, rolled_back=False):
+        if self.of_level(c, queue, whose, rolled_back, "reset_%s(%%s, %%s%s)", should=queue.has_own(whose)):
+            queue.take_away(whose)
+
+    @step(6, c=C, queue=QUEUE, subgroups=percent(50), limit=[None, 0, 0, 0, 1, 2, 5], weight=[None, 1, 0.5], rolled_back=percent(20))
+    def set_defaults(self, c, queue, subgroups, limit, weight, rolled_back):
+        c = self.idle(c)
+        text = "SELECT fairq.set_%s_defaults(%%s, max_leased => %%s, weight => %%s)" % ("subgroup" if subgroups else "group")
+        if c and subgroups and not queue.subgroups:
+            self.refused(c, "55000", text, queue.name, limit, weight)
+        elif c and self.admin(c, rolled_back, text, queue.name, limit, weight):
+            queue.give_defaults(int(subgroups), weight, limit)
+
+    @step(4, c=C, queue=QUEUE, rolled_back=percent(20))
+    def divide(self, c, queue, rolled_back):
+        """Groups are divided from now on, or are not any more: that waits for all who use the queue,
+        and is not undone while there are tasks."""
+        if any(c.tx is not None for c in self.connections):
+            return
+        text = "SELECT fairq.alter_queue(%s, subgroups => %s)"
+        if queue.subgroups and queue.tasks:
+            self.refused(c, "55000", text, queue.name, False)
+        elif self.admin(c, rolled_back, text, queue.name, not queue.subgroups):
+            queue.subgroups = not queue.subgroups
+            queue.room_is_exact = False
 
     @step(4, c=C, queue=QUEUE)
     def create_again(self, c, queue):

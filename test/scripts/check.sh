@@ -138,11 +138,11 @@ heading() { printf '\n=== %s\n\n' "$*"; }
 exec 3>&1
 progress() { printf '[%(%H:%M:%S)T] %s\n' -1 "$*" >&3; }
 
-# A cluster of its own for a suite. Its log is about the server: the errors that
-# tests provoke are in their results.
+# suite_cluster NAME [LINE OF postgresql.conf]...: a cluster of its own for a suite. Its
+# log is about the server: the errors that tests provoke are in their results.
 suite_cluster() {
 	cluster_make "$WORK/$1" "fsync = off" "max_prepared_transactions = 10" \
-		"log_min_messages = log" "log_line_prefix = '%m [%p] %q%a '" &&
+		"log_min_messages = log" "log_line_prefix = '%m [%p] %q%a '" "${@:2}" &&
 		cluster_start "$WORK/$1"
 }
 
@@ -274,8 +274,9 @@ suite_readme() {
 	suite_end readme
 }
 
+# Few entries of groups, which attacks use up.
 suite_hostile() {
-	suite_cluster hostile || return
+	suite_cluster hostile "pgfairq.max_groups = 16384" || return
 	run_suite hostile "$LIMIT" "$PYTHON" "$tree/test/hostile/hostile.py" "$BINDIR" "$WORK/hostile" ${ATTACKS:-} || cluster_log "$WORK/hostile"
 	suite_end hostile
 }

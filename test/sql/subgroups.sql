@@ -196,3 +196,18 @@ SELECT fairq.create_queue('sub slots', buckets => 2, subgroups => true);
 SELECT count(fairq.enqueue('sub slots', '1', g, subgroup_key => u)) FROM (VALUES ('acme', 'ann'), ('globex', 'cy'), ('globex', 'cy'), ('acme', 'bob')) v(g, u);
 SELECT t.group_key, t.subgroup_key FROM generate_series(1, 4) i, fairq.pop('sub slots', 1 + 0 * i) t;
 SELECT fairq.drop_queue('sub slots');
+
+-- What peek shows first does not depend on how much of it is asked for: of equal turns that
+-- of the lower slot is first. To see it fail: compare_group_turns() without slots.
+SELECT fairq.create_queue('sub peek', buckets => 1, lease => '1 h', max_attempts => 0, subgroups => true);
+SELECT count(fairq.enqueue('sub peek', '1', 'g' || i * 7 % 10, subgroup_key => 's')) FROM generate_series(1, 9) i;
+SELECT n FROM generate_series(1, 9) n WHERE ARRAY(SELECT id FROM fairq.peek('sub peek', n)) <> (ARRAY(SELECT id FROM fairq.peek('sub peek', 9)))[:n];
+SELECT ARRAY(SELECT id FROM fairq.peek('sub peek', 3)) = ARRAY(SELECT id FROM fairq.claim('sub peek', 3));
+-- And a task that was written often, and has as many entries in the index, is shown once: to
+-- see it fail, let line_next() not look at what it found last.
+UPDATE fairq."q_sub peek" SET state = 's', run_at = now() + interval '1 h' WHERE id > 7;
+UPDATE fairq."q_sub peek" SET state = 'o' WHERE id > 7;
+UPDATE fairq."q_sub peek" SET state = 's' WHERE id > 7;
+UPDATE fairq."q_sub peek" SET state = 'o' WHERE id > 7;
+SELECT count(*), count(DISTINCT id) FROM fairq.peek('sub peek', 20);
+SELECT fairq.drop_queue('sub peek');

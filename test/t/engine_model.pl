@@ -2,7 +2,8 @@
 # (test/load/model.py, driven by model_run.py): every difference is an error.
 #
 # Three connections take turns, so that each answer is known; other tests have
-# the load. Some schedules restart the server, cleanly or not.
+# the load. Some schedules restart the server, cleanly or not. Half of the queues
+# have subgroups, and some have them for a while.
 #
 # FAIRQ_MODEL_SCHEDULES sets how many schedules, each with another seed; they
 # are the same ones each time, and FAIRQ_MODEL_SEED begins with others. The first
@@ -15,7 +16,10 @@
 # lease, or do not offer a task whose claim was (pending_leases.c); let what is replaced
 # always keep its place (unique_keys.c); end a session when close_session is
 # called, not when that commits (sql_sessions.c); do not count off what is rolled back
-# (groups_untag): what group_stats says, which is compared whenever no transaction is open.
+# (groups_untag): what group_stats says, which is compared whenever no transaction is open;
+# show a task that has several entries once for each (turn_walk.c), or of many groups at one
+# tag any first (inspect_tasks.c): what peek says; look for what is in no line before what is
+# in doubt (maintain.c): a task that a claim has passed over is not found by the next pass.
 # What was left of 150 steps: two enqueues (keeps its place); BEGIN, an enqueue, ROLLBACK
 # (groups_untag); an enqueue, a claim, BEGIN, an ack, ROLLBACK (an ack that is rolled
 # back); an enqueue, BEGIN, a claim, ROLLBACK (a claim that is).
@@ -52,10 +56,10 @@ if (!defined $replay)
 		ack_and_claim nack nack_many release release_many extend expire old_receipt contested
 		open_session heartbeat close_session short_session buckets look cancel purge revive
 		revive_group overdue hasten age forget pause set_group reset_group create_again alter maintain
-		transaction reconnect counts));
+		transaction reconnect set_defaults counts claimed_of_subgroups));
 	cmp_ok($counts->{restart} // 0, '>', 1, 'the server was restarted');
 	cmp_ok($counts->{$_} // 0, '>', 1, "$_: it has come to that")
-	  foreach (qw(lost alone));
+	  foreach (qw(lost alone divide));
 }
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/,
 	'no server process broke down');

@@ -254,7 +254,7 @@ sql($node, join '', map {
 	  . "SELECT FROM fairq.claim('again', 10); SELECT fairq.drop_queue('again');"
 } 1 .. 100);
 ok(1, 'dropped and made again');
-sql($node, "SELECT fairq.enqueue('q', '1', 'g', subgroup_key => 's' || i), count(*) FROM generate_series(1, 40) i GROUP BY i");
+sql($node, "SELECT fairq.enqueue('q', '1', 'g' || i % 2, subgroup_key => 's' || i), count(*) FROM generate_series(1, 40) i GROUP BY i");
 my ($state) = error_of($node, "SELECT fairq.enqueue('q', '1', 'h' || i, subgroup_key => 's' || i) FROM generate_series(1, 40) i");
 is($state, '53400', 'there are no more entries');
 counts('q', 'and what failed is not counted');
