@@ -129,7 +129,7 @@ export class Children {
       return await child.run(task, context);
     } finally {
       if (child.alive) this.idle.push(child);
-      else this.all.delete(child);
+      else void child.kill().then(() => this.all.delete(child)); // close() waits for it
     }
   };
 

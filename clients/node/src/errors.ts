@@ -38,7 +38,7 @@ export class TaskFailed extends FairqError {
 }
 
 /** Where in a `last_error` its message is over: frames of Node, Python and Ruby, details, causes. */
-const AFTER_MESSAGE = /^(?:\s+at |\s+File "|\S+:\d+:in |(?:caused by|after) \S|  (?:code|detail|hint): )/;
+const AFTER_MESSAGE = /^(?:\s+at |\s+File "|\s*\S+:\d+:in |caused by: |Caused by |after \w+: |  (?:code|detail|hint): )/;
 
 function partsOf(lastError: string | null): { reason: string | null; workerStack: string | null } {
   if (lastError === null) return { reason: null, workerStack: null };

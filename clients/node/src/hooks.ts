@@ -74,6 +74,8 @@ export class WorkerHooks {
   private readonly wrap: boolean;
   /** Hooks of tasks that have ended, which no task waits for. */
   private readonly underWay = new Set<Promise<void>>();
+  /** What is told of a task is told in its order. */
+  private readonly last = new WeakMap<Task, Promise<void>>();
 
   constructor(list: readonly Hooks[], report: (error: unknown) => void) {
     this.list = list;
@@ -99,7 +101,9 @@ export class WorkerHooks {
   /** No task suffers from what these throw, or how long they take. */
   tell(name: Ending, task: Task, about: unknown): void {
     if (!this.has(name)) return;
+    const earlier = this.last.get(task);
     const told = (async () => {
+      await earlier;
       for (const hooks of this.list) {
         try {
           await (hooks[name] as ((task: Task, about: unknown) => Awaitable) | undefined)?.call(hooks, task, about);
@@ -108,6 +112,7 @@ export class WorkerHooks {
         }
       }
     })();
+    this.last.set(task, told);
     this.underWay.add(told);
     void told.then(() => this.underWay.delete(told));
   }
