@@ -85,7 +85,7 @@ export class HandlerTable {
       return;
     }
     if (typeof given !== 'object' || given === null || given instanceof NamedTask || Object.keys(given).length === 0) {
-      throw new TypeError('the third argument of Worker is no function, and no object of handlers by name; give what works on a task');
+      throw new TypeError('the handler is no function, and no object of handlers by name; give what works on a task');
     }
     for (const [name, one] of Object.entries(given)) {
       const what = `handler ${JSON.stringify(name)}`;

@@ -32,12 +32,13 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Hooks {
     async enqueue(tasks, next) {
       const [{ queue, name }] = tasks;
       const same = tasks.every((task) => task.name === name);
-      const span = tracer.startSpan(`enqueue ${queue}`, {
+      const named = same && name !== undefined;
+      const span = tracer.startSpan(`enqueue ${named ? name : queue}`, {
         kind: SpanKind.PRODUCER,
         attributes: {
-          ...SYSTEM, 'messaging.operation.type': 'send', 'messaging.operation.name': 'enqueue', 'messaging.destination.name': queue,
-          ...(tasks.length === 1 ? {} : { 'messaging.batch.message_count': tasks.length }),
-          ...(same && name !== undefined ? { 'pgfairq.task.name': name } : {}),
+          ...SYSTEM, 'messaging.operation.name': 'enqueue', 'messaging.operation.type': 'send', 'messaging.destination.name': queue,
+          'messaging.batch.message_count': tasks.length,
+          ...(named ? { 'pgfairq.task.name': name } : {}),
         },
       });
       const within = trace.setSpan(context.active(), span);
@@ -58,13 +59,14 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Hooks {
 
     async around(task, _, next) {
       const parent = propagation.extract(ROOT_CONTEXT, task.headers ?? {});
-      const span = tracer.startSpan(`process ${task.queue}`, {
+      const { id, queue, name, group, subgroup, attempt } = task;
+      const span = tracer.startSpan(`process ${name === '' ? queue : name}`, {
         kind: SpanKind.CONSUMER,
         attributes: {
-          ...SYSTEM, 'messaging.operation.type': 'process', 'messaging.operation.name': 'process',
-          'messaging.destination.name': task.queue, 'messaging.message.id': task.id,
-          ...(task.name === '' ? {} : { 'pgfairq.task.name': task.name }),
-          'pgfairq.task.group': task.group, 'pgfairq.task.attempt': task.attempt,
+          ...SYSTEM, 'messaging.operation.name': 'process', 'messaging.operation.type': 'process',
+          'messaging.destination.name': queue, 'messaging.message.id': id, 'pgfairq.group': group, 'pgfairq.attempt': attempt,
+          ...(name === '' ? {} : { 'pgfairq.task.name': name }),
+          ...(subgroup === null ? {} : { 'pgfairq.subgroup': subgroup }),
         },
       }, parent);
       spans.set(task, span);
@@ -84,5 +86,6 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Hooks {
 function failed(span: Span, error: unknown): void {
   const shown = error instanceof Error ? error : new Error(`thrown: ${String(error)}`);
   span.recordException(shown);
+  span.setAttribute('error.type', shown.name);
   span.setStatus({ code: SpanStatusCode.ERROR, message: shown.message });
 }

@@ -227,6 +227,11 @@ export async function assertEnqueued<Data>(queue: Queue<Data> | NamedTask<Data>,
   });
 }
 
+/** That there is no such task in the queue. */
+export async function refuteEnqueued<Data>(queue: Queue<Data> | NamedTask<Data>, expected: Omit<Expected, 'count'> = {}, options: CallOptions = {}): Promise<void> {
+  await assertEnqueued(queue, { ...expected, count: 0 }, options);
+}
+
 const LOOKED_AT = 10_000;
 const SHOWN = 10;
 

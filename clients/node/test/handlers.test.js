@@ -218,7 +218,7 @@ test('wrong handlers are refused, with what is wrong', async (t) => {
   const make = (handlers) => () => new Worker(pool, 'emails', handlers);
   const one = (options) => make({ 'a"b': options });
   for (const [call, message] of [
-    [make({}), /third argument of Worker is no function, and no object of handlers by name/],
+    [make({}), /^the handler is no function, and no object of handlers by name; give/],
     [make(queue.task('x', handler)), /no object of handlers by name/],
     [make(null), /no object of handlers by name/],
     [make([5]), /handler "0" is no function/],

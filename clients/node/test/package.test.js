@@ -70,6 +70,7 @@ async function shell(t, env) {
     const { output, ended } = begin(text, { cwd });
     const { code } = await ended;
     assert.strictEqual(code, 0, `${text}\n${output()}`);
+    return output();
   };
   return { asked: npm.asked, begin, run };
 }
@@ -112,7 +113,7 @@ test('what the pages print works as printed, and asks no registry for a name tha
   assert.deepStrictEqual(await worker.ended, { code: 0, signal: null });
   await run("exec node -e \"require('./subgroups').order().then(() => require('./emails').pool.end())\"", cwd);
   assert.deepStrictEqual((await rows("SELECT payload FROM fairq.claim('reports', 2)")).map(({ payload }) => payload.page).sort(), [1, 9]);
-  await run('exec node --test handlers.test.js', cwd);
+  assert.match(await run('exec node --test handlers.test.js', cwd), /\bpass 2\b/);
 
   await new Queue(pool, 'images').create();
   for (const module of ['hooks', 'tracing', 'images']) {
@@ -121,8 +122,8 @@ test('what the pages print works as printed, and asks no registry for a name tha
       worker.on('completed', () => console.log('done'));
       ${add}.then(() => worker.drain()).then(() => pool.end())"`, { cwd });
     assert.deepStrictEqual(await done.ended, { code: 0, signal: null }, done.output());
-    assert.strictEqual(done.lines.at(-1), 'done');
-    if (module === 'hooks') assert.match(done.lines[0], /^task \d+ \("welcome"\) took [\d.]+ ms$/);
+    assert.ok(done.lines.includes('done'));
+    if (module === 'hooks') assert.match(done.lines.find((line) => line !== 'done'), /^task \d+ \("welcome"\) took [\d.]+ ms$/);
   }
   assert.deepStrictEqual(await rows('SELECT id, sum FROM scaled'), [{ id: 7, sum: 295 }]);
 

@@ -52,7 +52,7 @@ async function registry(directory) {
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   origin = `http://127.0.0.1:${server.address().port}`;
-  const inherited = Object.entries(process.env).filter(([name]) => !/^npm_|proxy$|^NODE_PATH$|^NODE_ENV$/i.test(name));
+  const inherited = Object.entries(process.env).filter(([name]) => !/^npm_|proxy$|^NODE_(PATH|ENV|TEST_CONTEXT)$/i.test(name));
   const env = {
     ...Object.fromEntries(inherited), HOME: directory, npm_config_registry: `${origin}/`, npm_config_cache: path.join(directory, '.npm'),
     npm_config_userconfig: path.join(directory, '.npmrc'), npm_config_globalconfig: path.join(directory, 'npmrc'),

@@ -37,9 +37,8 @@ const deeds = {
   clone: (data, task, { tx }) => tx.query('SELECT $1', [() => 1]),
   result: () => () => 1,
   extend: async (data, task, { extend }) => (await extend()) instanceof Date,
-  late: async (data, task, { progress, extend }) => {
-    setTimeout(() => { progress('late').catch((error) => fs.writeFileSync(data.file, error.message)); }, 20);
-    await extend();
+  late: (data, task, { progress }) => {
+    setTimeout(() => { progress('late').catch((error) => fs.writeFileSync(data.file, error.message)); });
   },
   type: () => { throw new TypeError('no type', { cause: new Error('the cause') }); },
   refused: () => { throw new Refused('refused'); },
