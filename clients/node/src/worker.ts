@@ -262,7 +262,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   /** Its session is over: what is under way there ends, and then its connections. */
   private leave(place: Place): void {
-    const leaving = place.settler.idle().then(() => place.database.close()).catch((error) => this.report(error));
+    const leaving = place.settler.idle().then(() => Promise.all(this.inquiries)).then(() => place.database.close()).catch((error) => this.report(error));
     this.left.add(leaving);
     void leaving.then(() => this.left.delete(leaving));
   }
@@ -313,7 +313,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   /** Closes when nothing is in work; else until something of that has ended, which may have added more. */
   private async whenDrained(): Promise<void> {
-    if (this.runs.size + this.ahead.length + this.place.settler.unsettled > 0) return this.bell.heard();
+    if (this.runs.size + this.ahead.length + this.place.settler.unsettled + this.inquiries.size > 0) return this.bell.heard();
     this.closing = true;
     this.startClosing();
   }
@@ -466,7 +466,10 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
       }
     })();
     this.inquiries.add(inquiry);
-    void inquiry.then(() => this.inquiries.delete(inquiry));
+    void inquiry.then(() => {
+      this.inquiries.delete(inquiry);
+      this.bell.ring();
+    });
   }
 
   private settle(run: Run<Data>, verdict: Verdict, done: () => void): void {

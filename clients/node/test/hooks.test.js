@@ -88,19 +88,19 @@ test('what before throws is an error of the attempt; the others harm no task', a
 });
 
 test('what hooks still do is done before the worker ends', async (t) => {
-  const { queue, start } = await newQueue(t);
+  const { queue, rows, start } = await newQueue(t);
   const order = [];
-  let go;
-  const gate = new Promise((resolve) => { go = resolve; });
-  const worker = start(async () => {}, { hooks: { after: async () => { await gate; order.push('after'); }, stop: () => { order.push('stop'); } } });
+  const after = async () => {
+    await until('its session has ended', async () => (await rows('SELECT FROM fairq.sessions')).length === 0);
+    for (let n = 0; n < 50; n++) await rows('SELECT 1'); // longer than the worker takes to end, were it not to wait
+    order.push('after');
+  };
+  const worker = start(async () => {}, { hooks: { after, stop: () => { order.push('stop'); } } });
   await queue.add(1);
   await until('it is done', () => worker.seen.completed.length === 1);
-  const closed = worker.close().then(() => order.push('closed'));
-  await until('its session has ended', async () => (await queue.database.pool.query('SELECT FROM fairq.sessions')).rows.length === 0);
-  order.push('no session');
-  go();
-  await closed;
-  assert.deepStrictEqual(order, ['no session', 'after', 'stop', 'closed']);
+  await worker.close();
+  order.push('closed');
+  assert.deepStrictEqual(order, ['after', 'stop', 'closed']);
 });
 
 test('what start throws ends run()', async (t) => {
