@@ -5,7 +5,8 @@
 // - "loses its task": Child.run() that does not listen to the signal; Child.kill() that sends SIGTERM
 // - "is killed": child.js without its watch
 // - "kept for the next": Children.handler that does not put them back; "end with the worker": HandlerTable.close() not called
-// - "commits with": answers.query() that asks the pool; Child.answer() that answers after the end
+// - "no more time": Children.handler that forgets what it kills
+// - "goes through the worker": Child.answer() that answers after the end
 // - "errors": errorFrom() that makes an Error of all; noteClasses() not called
 // - "signals": child.js that does not take SIGTERM and SIGINT
 
@@ -128,18 +129,19 @@ for (const thread of [false, true]) {
 
   test(`errors of a ${kind} are what they are elsewhere`, async (t) => {
     const { queue, start } = await newQueue(t, { maxAttempts: 9, backoffBase: '1 h' });
-    const worker = start({ '': { ...compute, giveUpOn: [RangeError] } }, { concurrency: 2 });
-    const kinds = ['type', 'refused', 'unrecoverable', 'later', 'snooze', 'thrownSnooze', 'fail', 'text'];
+    class Strange extends Error {}
+    const worker = start({ '': { ...compute, giveUpOn: [RangeError, Strange] } }, { concurrency: 2 });
+    const kinds = ['type', 'refused', 'strange', 'unrecoverable', 'later', 'snooze', 'thrownSnooze', 'fail', 'text'];
     await queue.addMany(kinds.map((one) => ({ data: { do: one } })));
     await until('all have ended', async () => (await queue.counts()).leased === 0 && (await queue.counts()).ready === 0);
     const found = new Map((await queue.list()).map((task) => [task.data.do, task]));
-    assert.deepStrictEqual(kinds.map((one) => [one, found.get(one).state, found.get(one).attempts]), [['type', 'scheduled', 1], ['refused', 'dead', 1],
+    assert.deepStrictEqual(kinds.map((one) => [one, found.get(one).state, found.get(one).attempts]), [['type', 'scheduled', 1], ['refused', 'dead', 1], ['strange', 'dead', 1],
       ['unrecoverable', 'dead', 1], ['later', 'scheduled', 1], ['snooze', 'scheduled', 0], ['thrownSnooze', 'scheduled', 0], ['fail', 'dead', 1], ['text', 'scheduled', 1]]);
     assert.match(found.get('type').lastError, /^TypeError: no type\n {4}at .*compute\.js[^]*\ncaused by: Error: the cause/);
     assert.match(found.get('fail').lastError, /^Unrecoverable: no address\n[^]*\ncaused by: TypeError: no address/);
     assert.match(found.get('text').lastError, /^Error: thrown: 'a text'/);
     assert.ok(found.get('later').runAt - Date.now() < 30 * 60_000 && found.get('type').runAt - Date.now() > 30 * 60_000);
-    await until('all are told', () => worker.seen.failed.length === 6);
+    await until('all are told', () => worker.seen.failed.length === 7);
     assert.ok(worker.seen.failed.find(({ task }) => task.data.do === 'type').error instanceof TypeError);
   });
 

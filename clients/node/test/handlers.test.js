@@ -1,13 +1,14 @@
 'use strict';
 // Handlers by the names of their tasks, with options of their own. Seen to fail, each with its guard removed:
-// - "by the name of the task": HandlerTable.find() that takes the first entry; without the one of ''
-// - "options of a task": NamedTask.add() that does not look at the defaults; that lets them go before what is said
+// - "of its name": HandlerTable.find() that takes the first entry; without the one of ''
+// - "left to other workers": verdictOf() that looks for NoHandler in giveUpOn
+// - "has the options of the task": NamedTask.add() that does not look at the defaults; that lets them go before what is said
 // - "has its time": Worker.work() without the timer; Run.timeOut() that does not stop the transaction; the slot that is
 //   free before the handler has ended (Worker.timeOut() that deletes the run)
 // - "when the next attempt is": verdictOf() without the backoff
 // - "errors of one handler": verdictOf() without giveUpOn of the entry
 // - "is told to be dead": Worker.failed() that tells dead each time; that does not ask; DIED without the attempt
-// - "wrong": checkOptions() of entryOf(); the checks of file, thread, timeout
+// - "wrong": entryOf() without checkOptions()
 
 const test = require('node:test');
 const assert = require('node:assert');

@@ -1,7 +1,8 @@
 'use strict';
 // What an application has done around its tasks, and OpenTelemetry, with the real API and a provider of this file's.
 // Seen to fail, each with its guard removed:
-// - "in their order": WorkerHooks.run() that reduces from the left; without `before`; tell() in Worker.succeed() and failed()
+// - "in their order": WorkerHooks.run() that reduces from the left; without `before`; Worker.succeed() that tells no `after`;
+//   WorkerHooks.tell() that does not wait for what was told of the task before
 // - "harm no task": WorkerHooks.tell() without its catch
 // - "before the worker ends": WorkerHooks.stop() that does not wait for what is under way
 // - "ends run()": Worker.serve() without start()

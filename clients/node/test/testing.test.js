@@ -1,7 +1,7 @@
 'use strict';
 // pgfairq/testing. Seen to fail, each with its guard removed:
 // - "as a worker would": runInline() without the timer; without hooks; that does not look at maxAttempts
-// - "until nothing can be claimed": Worker.whenDrained() that does not wait for what runs; that waits at the server
+// - "until nothing can be claimed": Worker.whenDrained() that does not wait for what runs
 // - "are enqueued": includes() that is always true; list() without the client
 // - "are wrong": checkOptions() of each
 

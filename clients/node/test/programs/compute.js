@@ -6,6 +6,7 @@ const { threadId } = require('node:worker_threads');
 const { RetryLater, Snooze, Unrecoverable } = require('pgfairq');
 
 class Refused extends RangeError {}
+class Strange extends Error {} // the test has one of this name
 
 /** Without an await, until there is the file. */
 function computeUntil(file) {
@@ -42,6 +43,7 @@ const deeds = {
   },
   type: () => { throw new TypeError('no type', { cause: new Error('the cause') }); },
   refused: () => { throw new Refused('refused'); },
+  strange: () => { throw new Strange('strange'); },
   unrecoverable: () => { throw new Unrecoverable('never'); },
   later: () => { throw new RetryLater('later', '10 min'); },
   snooze: (data, { attempt }, { snooze }) => snooze('10 min'),
