@@ -91,7 +91,8 @@ export class Database {
     if (this.own) this.pool.on('error', this.ignore);
   }
 
-  ask(statement: Statement, values: unknown[], client: Queryable = this.pool, timeout?: number): Promise<Row[]> {
+  async ask(statement: Statement, values: unknown[], client: Queryable = this.pool, timeout?: number): Promise<Row[]> {
+    if (typeof client?.query !== 'function') throw new TypeError('client is no client or pool of pg: it has no query()');
     return ask(client, statement, values, this.prepare, timeout);
   }
 

@@ -14,17 +14,38 @@ export class LeaseLost extends FairqError {}
 /** The worker closes and has no more time for the task: it was given back, and runs again elsewhere. */
 export class WorkerClosed extends FairqError {}
 
-/** Thrown by `waitUntilFinished` for a task that has ended without success, or that is not there. */
+/**
+ * Thrown by `waitUntilFinished` for a task that has ended without success, or that is not there. Its
+ * message says what the worker's error says; where in the worker's code that was is apart.
+ */
 export class TaskFailed extends FairqError {
   /** `dead`, `cancelled`, `expired`, or `unknown` when there is no such task. */
   readonly state: string;
   /** The id of the task. */
   readonly id: string;
-  constructor(message: string, id: string, state: string) {
-    super(message);
+  /** Type and message of the last error, if there was one. */
+  readonly reason: string | null;
+  /** Its frames and causes in the worker, for logs: it has paths of the worker. */
+  readonly workerStack: string | null;
+  constructor(message: string, id: string, state: string, lastError: string | null = null) {
+    const { reason, workerStack } = partsOf(lastError);
+    super(reason === null ? message : `${message}: ${reason}`);
     this.id = id;
     this.state = state;
+    this.reason = reason;
+    this.workerStack = workerStack;
   }
+}
+
+/** Where in a `last_error` its message is over: frames of Node, Python and Ruby, details, causes. */
+const AFTER_MESSAGE = /^(?:\s+at |\s+File "|\s*\S+:\d+:in |caused by: |Caused by |after \w+: |  (?:code|detail|hint): )/;
+
+function partsOf(lastError: string | null): { reason: string | null; workerStack: string | null } {
+  if (lastError === null) return { reason: null, workerStack: null };
+  const lines = lastError.split('\n');
+  const end = lines.findIndex((line, n) => n > 0 && AFTER_MESSAGE.test(line));
+  if (end < 0) return { reason: lastError, workerStack: null };
+  return { reason: lines.slice(0, end).join('\n').trimEnd(), workerStack: lines.slice(end).join('\n') };
 }
 
 /** Thrown by `waitUntilFinished` when the time is up. The task goes on. */
@@ -51,6 +72,15 @@ export class RetryLater extends FairqError {
 /** Thrown by a handler: the attempt failed, and no other one would fare better. The task is dead at once. */
 export class Unrecoverable extends FairqError {}
 
+/** The handler had not ended after the time that its `timeout` gives it. The attempt has failed. */
+export class HandlerTimeout extends FairqError {}
+
+/** The process or thread of a handler has ended before the handler had. The attempt has failed. */
+export class HandlerCrashed extends FairqError {}
+
+/** The worker has no handler for tasks of this name. The attempt has failed; another worker may have one. */
+export class NoHandler extends FairqError {}
+
 /** A class of errors, such as `TypeError`. */
 export type ErrorClass = abstract new (...parameters: never[]) => Error;
 
@@ -61,6 +91,19 @@ export function errorClasses(name: string, given: readonly ErrorClass[]): readon
     throw new TypeError(`${name} is a list of classes of errors, like [TypeError, RangeError]`);
   }
   return [...given];
+}
+
+/** Errors that came from another process or thread: the names of their classes, the most derived first. */
+const classesElsewhere = new WeakMap<Error, readonly string[]>();
+
+export function noteClasses(error: Error, names: readonly string[]): void {
+  classesElsewhere.set(error, names);
+}
+
+/** Whether an error is of one of the classes; of one from elsewhere their names decide. */
+export function isOneOf(error: unknown, classes: readonly ErrorClass[]): boolean {
+  const names = error instanceof Error ? classesElsewhere.get(error) : undefined;
+  return classes.some((one) => error instanceof one || names?.includes(one.name));
 }
 
 const LONGEST_ERROR = 8000;

@@ -4,7 +4,10 @@ import {
 import { Connection, Database, Queryable, Row, Statement } from './database';
 import { ENQUEUE, PUBLISH, TaskOptions, enqueueValues, manyValues, publishValues } from './enqueue';
 import { FairqError, TaskFailed, WaitTimeout, isConnectionError } from './errors';
-import { SCHEDULE, SCHEDULES, Schedule, ScheduleOptions, UNSCHEDULE, scheduleOf, scheduleValues } from './schedules';
+import type { Handler } from './handlers';
+import { EnqueuedTask, Hooks, enqueueWith, hooksOf } from './hooks';
+import { NamedTask, TaskDefinition } from './named';
+import { SCHEDULE, SCHEDULES, Schedule, ScheduleOptions, scheduleOf, scheduleValues } from './schedules';
 import { TASK_COLUMNS, Task } from './task';
 import { STATUS_COLUMNS, State, TaskStatus, statusOf } from './status';
 import {
@@ -31,6 +34,8 @@ const WAIT_ROUND = 5000;
 export interface QueueOptions {
   /** Named prepared statements; false behind a pooler in transaction mode. */
   prepare?: boolean;
+  /** What is done around the calls that add tasks: `enqueue` of these. */
+  hooks?: Hooks | readonly Hooks[];
 }
 
 export interface AddOptions extends TaskOptions {
@@ -38,9 +43,13 @@ export interface AddOptions extends TaskOptions {
   client?: Queryable;
 }
 
-export interface ManyOptions {
+/** Of the calls that change something. */
+export interface CallOptions {
+  /** In the transaction of this client. */
   client?: Queryable;
 }
+
+export type ManyOptions = CallOptions;
 
 /** One of many tasks: its data, and beside it what `add` takes. */
 export interface NewTask<Data = unknown> extends TaskOptions {
@@ -96,10 +105,12 @@ export interface Outcome<Result = unknown> {
 export class Queue<Data = unknown, Result = unknown> {
   readonly name: string;
   private readonly database: Database;
+  private readonly hooks: readonly Hooks[];
 
   constructor(connection: Connection, name: string, options: QueueOptions = {}) {
-    checkOptions('Queue', options, ['prepare']);
+    checkOptions('Queue', options, ['prepare', 'hooks']);
     this.name = queueName(name);
+    this.hooks = hooksOf(options.hooks).filter(({ enqueue }) => enqueue);
     this.database = new Database(connection, options.prepare ?? true);
   }
 
@@ -112,7 +123,18 @@ export class Queue<Data = unknown, Result = unknown> {
 
   /** Adds a task, and returns its id. With `client`, in its transaction: the task is there when that commits. */
   async add(data: Data, options: AddOptions = {}): Promise<string> {
-    return this.text(ENQUEUE, enqueueValues(this.name, data, options), options.client);
+    const [id] = await this.hooked(this.name, [{ data, options }], async ([task]) =>
+      [await this.text(ENQUEUE, enqueueValues(this.name, data, task.options), options.client)]);
+    return id;
+  }
+
+  /**
+   * The tasks of a name, with types and options of their own. In place of a handler alone there are its
+   * options, and for what adds tasks these without a handler.
+   */
+  task<TaskData = Data, TaskResult = Result>(name: string,
+    definition?: Handler<TaskData, TaskResult> | TaskDefinition<TaskData, TaskResult>): NamedTask<TaskData, TaskResult> {
+    return new NamedTask<TaskData, TaskResult>(this as unknown as Queue, name, definition);
   }
 
   /** Adds many in one statement, and returns their ids in the order given. */
@@ -132,23 +154,37 @@ export class Queue<Data = unknown, Result = unknown> {
 
   private async many(tasks: readonly { data: unknown; options: TaskOptions }[], client?: Queryable): Promise<string[]> {
     if (tasks.length === 0) return [];
-    const { statement, values } = manyValues(this.name, tasks);
-    const ids = new Array<string>(tasks.length);
-    for (const [n, id] of await this.database.ask(statement, values, client)) ids[Number(n) - 1] = id as string;
-    return ids;
+    return this.hooked(this.name, tasks, async (some) => {
+      const { statement, values } = manyValues(this.name, some);
+      const ids = new Array<string>(tasks.length);
+      for (const [n, id] of await this.database.ask(statement, values, client)) ids[Number(n) - 1] = id as string;
+      return ids;
+    });
+  }
+
+  /** Adds the tasks with the headers that the hooks have put into them. */
+  private async hooked<Options extends TaskOptions, T>(queue: string, tasks: readonly { data: unknown; options: Options }[],
+    add: (tasks: readonly { data: unknown; options: Options }[]) => Promise<T>): Promise<T> {
+    if (this.hooks.length === 0) return add(tasks);
+    const shown = tasks.map(({ data, options }): EnqueuedTask => ({ queue, name: options.name, data, headers: { ...options.headers } }));
+    return enqueueWith(this.hooks, shown, () => add(tasks.map(({ data, options }, n) => {
+      const { headers } = shown[n];
+      return { data, options: options.headers === undefined && Object.keys(headers).length === 0 ? options : { ...options, headers } };
+    })));
   }
 
   /** Adds a task to each queue that has subscribed to the topic; returns to how many. */
   async publish(topic: string, data: unknown, options: AddOptions = {}): Promise<number> {
-    return Number(await this.text(PUBLISH, publishValues(topic, data, options), options.client));
+    return this.hooked(topic, [{ data, options }], async ([task]) =>
+      Number(await this.text(PUBLISH, publishValues(topic, data, task.options), options.client)));
   }
 
-  async subscribe(topic: string): Promise<void> {
-    await this.text(new Statement('SELECT fairq.subscribe($1, $2)'), [topic, this.name]);
+  async subscribe(topic: string, options: CallOptions = {}): Promise<void> {
+    await this.call('subscribe', [topic, this.name], options);
   }
 
-  async unsubscribe(topic: string): Promise<boolean> {
-    return this.yes('SELECT fairq.unsubscribe($1, $2)', [topic, this.name]);
+  async unsubscribe(topic: string, options: CallOptions = {}): Promise<boolean> {
+    return await this.call('unsubscribe', [topic, this.name], options) === 't';
   }
 
   // --- looking ----------------------------------------------------------------
@@ -177,17 +213,18 @@ export class Queue<Data = unknown, Result = unknown> {
   }
 
   /** A task in whatever state; null if there is none, which is also when it is done. */
-  async get(id: TaskId): Promise<TaskStatus<Data> | null> {
-    const [row] = await this.database.ask(GET, [this.name, idText('the id of get()', id)]);
+  async get(id: TaskId, options: CallOptions = {}): Promise<TaskStatus<Data> | null> {
+    checkOptions('get()', options, ['client']);
+    const [row] = await this.database.ask(GET, [this.name, idText('the id of get()', id)], options.client);
     return row ? statusOf<Data>(this.name, row) : null;
   }
 
   /** Tasks by state, group and name, by id. Reads the whole table of the queue. */
-  async list(options: { state?: State; group?: GroupKey; name?: string; limit?: number } = {}): Promise<TaskStatus<Data>[]> {
-    checkOptions('list()', options, ['state', 'group', 'name', 'limit']);
+  async list(options: { state?: State; group?: GroupKey; name?: string; limit?: number } & CallOptions = {}): Promise<TaskStatus<Data>[]> {
+    checkOptions('list()', options, ['state', 'group', 'name', 'limit', 'client']);
     const rows = await this.database.ask(LIST, [this.name, options.state ?? null,
       options.group === undefined ? null : namedGroup('the group of list()', options.group),
-      wholeNumber('the limit of list()', options.limit ?? 100, 1, 1_000_000), options.name ?? null]);
+      wholeNumber('the limit of list()', options.limit ?? 100, 1, 1_000_000), options.name ?? null], options.client);
     return rows.map((row) => statusOf<Data>(this.name, row));
   }
 
@@ -227,7 +264,7 @@ export class Queue<Data = unknown, Result = unknown> {
     if (!outcome) throw new TaskFailed(`there is no task ${text} in queue ${this.name}, or its end is not remembered: keepDone`, text, 'unknown');
     if (outcome.state === 'acked') return outcome.result;
     if (!ENDED.has(outcome.state)) throw new WaitTimeout(`task ${text} is ${outcome.state} after ${timeout} ms`);
-    throw new TaskFailed(`task ${text} is ${outcome.state}${outcome.lastError ? `: ${outcome.lastError}` : ''}`, text, outcome.state);
+    throw new TaskFailed(`task ${text} is ${outcome.state}`, text, outcome.state, outcome.lastError);
   }
 
   private async lookAtOutcome(id: string, timeout: number): Promise<Outcome<Result> | null> {
@@ -242,99 +279,95 @@ export class Queue<Data = unknown, Result = unknown> {
   // --- changing what is there ---------------------------------------------------
 
   /** Removes a task in whatever state; a worker that has it is told. */
-  async cancel(id: TaskId): Promise<boolean> {
-    return this.yes('SELECT fairq.cancel($1, $2)', [this.name, idText('the id of cancel()', id)]);
+  async cancel(id: TaskId, options: CallOptions = {}): Promise<boolean> {
+    return await this.call('cancel', [this.name, idText('the id of cancel()', id)], options) === 't';
   }
 
   /** Makes a dead task ready again, with all its attempts. */
-  async revive(id: TaskId): Promise<boolean> {
-    return await this.text(new Statement('SELECT fairq.revive($1, $2)'), [this.name, idText('the id of revive()', id)]) === '1';
+  async revive(id: TaskId, options: CallOptions = {}): Promise<boolean> {
+    return await this.call('revive', [this.name, idText('the id of revive()', id)], options) === '1';
   }
 
-  async reviveGroup(group: GroupKey): Promise<number> {
-    return this.number('SELECT fairq.revive_group($1, $2)', [this.name, namedGroup('the group of reviveGroup()', group)]);
+  async reviveGroup(group: GroupKey, options: CallOptions = {}): Promise<number> {
+    return Number(await this.call('reviveGroup', [this.name, namedGroup('the group of reviveGroup()', group)], options));
   }
 
-  async reviveAll(): Promise<number> {
-    return this.number('SELECT fairq.revive_all($1)', [this.name]);
+  async reviveAll(options: CallOptions = {}): Promise<number> {
+    return Number(await this.call('reviveAll', [this.name], options));
   }
 
   /** Removes all tasks that are not leased; how many. */
-  async purge(): Promise<number> {
-    return this.number('SELECT fairq.purge($1)', [this.name]);
+  async purge(options: CallOptions = {}): Promise<number> {
+    return Number(await this.call('purge', [this.name], options));
   }
 
-  async purgeGroup(group: GroupKey): Promise<number> {
-    return this.number('SELECT fairq.purge_group($1, $2)', [this.name, namedGroup('the group of purgeGroup()', group)]);
+  async purgeGroup(group: GroupKey, options: CallOptions = {}): Promise<number> {
+    return Number(await this.call('purgeGroup', [this.name, namedGroup('the group of purgeGroup()', group)], options));
   }
 
-  async pause(): Promise<void> {
-    await this.text(new Statement('SELECT fairq.pause($1)'), [this.name]);
+  async pause(options: CallOptions = {}): Promise<void> {
+    await this.call('pause', [this.name], options);
   }
 
-  async resume(): Promise<void> {
-    await this.text(new Statement('SELECT fairq.resume($1)'), [this.name]);
+  async resume(options: CallOptions = {}): Promise<void> {
+    await this.call('resume', [this.name], options);
   }
 
-  async pauseGroup(group: GroupKey): Promise<void> {
-    await this.text(new Statement('SELECT fairq.pause_group($1, $2)'), [this.name, namedGroup('the group of pauseGroup()', group)]);
+  async pauseGroup(group: GroupKey, options: CallOptions = {}): Promise<void> {
+    await this.call('pauseGroup', [this.name, namedGroup('the group of pauseGroup()', group)], options);
   }
 
-  async resumeGroup(group: GroupKey): Promise<void> {
-    await this.text(new Statement('SELECT fairq.resume_group($1, $2)'), [this.name, namedGroup('the group of resumeGroup()', group)]);
+  async resumeGroup(group: GroupKey, options: CallOptions = {}): Promise<void> {
+    await this.call('resumeGroup', [this.name, namedGroup('the group of resumeGroup()', group)], options);
   }
 
   /** Weight and limits of a group. */
-  async setGroup(group: GroupKey, settings: GroupSettings): Promise<void> {
-    const { statement, values } = setGroup(this.name, namedGroup('the group of setGroup()', group), settings);
-    await this.database.ask(statement, values);
+  async setGroup(group: GroupKey, settings: GroupSettings, options: CallOptions = {}): Promise<void> {
+    await this.set(setGroup(this.name, namedGroup('the group of setGroup()', group), settings), options);
   }
 
   /** Takes all of that away, a pause included. */
-  async resetGroup(group: GroupKey): Promise<boolean> {
-    return this.yes('SELECT fairq.reset_group($1, $2)', [this.name, namedGroup('the group of resetGroup()', group)]);
+  async resetGroup(group: GroupKey, options: CallOptions = {}): Promise<boolean> {
+    return await this.call('resetGroup', [this.name, namedGroup('the group of resetGroup()', group)], options) === 't';
   }
 
-  async setGroupDefaults(settings: GroupSettings): Promise<void> {
-    const { statement, values } = setGroupDefaults(this.name, settings);
-    await this.database.ask(statement, values);
+  async setGroupDefaults(settings: GroupSettings, options: CallOptions = {}): Promise<void> {
+    await this.set(setGroupDefaults(this.name, settings), options);
   }
 
   /** Of a group. The subgroup of tasks that have none is `''`. */
-  async pauseSubgroup(group: GroupKey, subgroup: GroupKey): Promise<void> {
-    await this.text(new Statement('SELECT fairq.pause_subgroup($1, $2, $3)'), [this.name, ...namedSubgroup('pauseSubgroup()', group, subgroup)]);
+  async pauseSubgroup(group: GroupKey, subgroup: GroupKey, options: CallOptions = {}): Promise<void> {
+    await this.call('pauseSubgroup', [this.name, ...namedSubgroup('pauseSubgroup()', group, subgroup)], options);
   }
 
-  async resumeSubgroup(group: GroupKey, subgroup: GroupKey): Promise<void> {
-    await this.text(new Statement('SELECT fairq.resume_subgroup($1, $2, $3)'), [this.name, ...namedSubgroup('resumeSubgroup()', group, subgroup)]);
+  async resumeSubgroup(group: GroupKey, subgroup: GroupKey, options: CallOptions = {}): Promise<void> {
+    await this.call('resumeSubgroup', [this.name, ...namedSubgroup('resumeSubgroup()', group, subgroup)], options);
   }
 
   /** Weight and limits of a subgroup within its group. */
-  async setSubgroup(group: GroupKey, subgroup: GroupKey, settings: GroupSettings): Promise<void> {
-    const { statement, values } = setSubgroup(this.name, ...namedSubgroup('setSubgroup()', group, subgroup), settings);
-    await this.database.ask(statement, values);
+  async setSubgroup(group: GroupKey, subgroup: GroupKey, settings: GroupSettings, options: CallOptions = {}): Promise<void> {
+    await this.set(setSubgroup(this.name, ...namedSubgroup('setSubgroup()', group, subgroup), settings), options);
   }
 
   /** Takes all of that away, a pause included. */
-  async resetSubgroup(group: GroupKey, subgroup: GroupKey): Promise<boolean> {
-    return this.yes('SELECT fairq.reset_subgroup($1, $2, $3)', [this.name, ...namedSubgroup('resetSubgroup()', group, subgroup)]);
+  async resetSubgroup(group: GroupKey, subgroup: GroupKey, options: CallOptions = {}): Promise<boolean> {
+    return await this.call('resetSubgroup', [this.name, ...namedSubgroup('resetSubgroup()', group, subgroup)], options) === 't';
   }
 
   /** Of subgroups that have none of their own, whatever their group. */
-  async setSubgroupDefaults(settings: GroupSettings): Promise<void> {
-    const { statement, values } = setSubgroupDefaults(this.name, settings);
-    await this.database.ask(statement, values);
+  async setSubgroupDefaults(settings: GroupSettings, options: CallOptions = {}): Promise<void> {
+    await this.set(setSubgroupDefaults(this.name, settings), options);
   }
 
   // --- schedules ----------------------------------------------------------------
 
   /** Adds a task at each tick of a clock: cron, or `@every 10 min`. The same call again changes nothing. Returns the next tick. */
-  async schedule(name: string, cron: string, options: ScheduleOptions = {}): Promise<Date | null> {
-    return dateOf(await this.text(SCHEDULE, scheduleValues(this.name, name, cron, options)));
+  async schedule(name: string, cron: string, options: ScheduleOptions & CallOptions = {}): Promise<Date | null> {
+    return dateOf(await this.text(SCHEDULE, scheduleValues(this.name, name, cron, options), options.client));
   }
 
-  async unschedule(name: string): Promise<boolean> {
-    return this.yes(UNSCHEDULE.text, [name]);
+  async unschedule(name: string, options: CallOptions = {}): Promise<boolean> {
+    return await this.call('unschedule', [name], options) === 't';
   }
 
   /** Those of this queue. */
@@ -345,19 +378,17 @@ export class Queue<Data = unknown, Result = unknown> {
   // --- the queue itself -----------------------------------------------------------
 
   /** Makes the queue in the database; `ifNotExists` leaves one that is there as it is. */
-  async create(settings: CreateSettings = {}): Promise<void> {
-    const { statement, values } = createQueue(this.name, settings);
-    await this.database.ask(statement, values);
+  async create(settings: CreateSettings = {}, options: CallOptions = {}): Promise<void> {
+    await this.set(createQueue(this.name, settings), options);
   }
 
-  async alter(settings: QueueSettings): Promise<void> {
-    const { statement, values } = alterQueue(this.name, settings);
-    await this.database.ask(statement, values);
+  async alter(settings: QueueSettings, options: CallOptions = {}): Promise<void> {
+    await this.set(alterQueue(this.name, settings), options);
   }
 
   /** With all its tasks; false if there is none. */
-  async drop(): Promise<boolean> {
-    return this.yes('SELECT fairq.drop_queue($1)', [this.name]);
+  async drop(options: CallOptions = {}): Promise<boolean> {
+    return await this.call('dropQueue', [this.name], options) === 't';
   }
 
   // --- asking ---------------------------------------------------------------------
@@ -373,12 +404,17 @@ export class Queue<Data = unknown, Result = unknown> {
     return value as string;
   }
 
-  private async yes(sql: string, values: unknown[]): Promise<boolean> {
-    return await this.text(new Statement(sql), values) === 't';
+  /** Calls the server's function of the same name. */
+  private async call(method: string, values: unknown[], options: CallOptions): Promise<string> {
+    checkOptions(`${method === 'dropQueue' ? 'drop' : method}()`, options, ['client']);
+    const name = method.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    const parameters = values.map((_, n) => `$${n + 1}`).join(', ');
+    return this.text(new Statement(`SELECT fairq.${name}(${parameters})`), values, options.client);
   }
 
-  private async number(sql: string, values: unknown[]): Promise<number> {
-    return Number(await this.text(new Statement(sql), values));
+  private async set({ statement, values }: { statement: Statement; values: unknown[] }, options: CallOptions): Promise<void> {
+    checkOptions('the last argument', options, ['client']);
+    await this.database.ask(statement, values, options.client);
   }
 }
 

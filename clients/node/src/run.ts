@@ -3,7 +3,7 @@ import { FairqError, LeaseLost, Snooze, Unrecoverable } from './errors';
 import { Place } from './place';
 import { Held, Session } from './session';
 import { Task } from './task';
-import { Transaction } from './transaction';
+import { TaskTransaction, Transaction } from './transaction';
 import { Duration, durationText, jsonText } from './values';
 
 const EXTEND = new Statement('SELECT extract(epoch FROM fairq.extend($1, $2)) * 1000');
@@ -15,7 +15,7 @@ export interface TaskContext {
    * The transaction of the task. It begins with its first query, and commits together with the
    * acknowledgement when the handler has returned; when the handler throws it is rolled back.
    */
-  readonly tx: Transaction;
+  readonly tx: TaskTransaction;
   /** Aborted when the task is no longer this worker's, with the reason. */
   readonly signal: AbortSignal;
   /** Ends the handler: the task comes again after the delay, and no attempt is counted. */
@@ -109,11 +109,21 @@ export class Run<Data> implements Held, TaskContext {
   /** Stops the handler's transaction, and tells the handler. */
   lose(reason: Error): void {
     if (this.state !== 'running') return; // the answer to the acknowledgement says it
-    this.lostBecause = reason;
     this.over();
+    this.stop(reason);
+    this.onLost(this, reason);
+  }
+
+  /** The handler has had its time: what becomes of the task is for the worker to say. */
+  timeOut(reason: Error): void {
+    this.state = 'settling';
+    this.stop(reason);
+  }
+
+  private stop(reason: Error): void {
+    this.lostBecause = reason;
     this.transaction?.stop(reason);
     this.controller?.abort(reason);
-    this.onLost(this, reason);
   }
 
   over(): void {

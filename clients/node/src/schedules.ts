@@ -38,7 +38,6 @@ export interface Schedule {
 export const SCHEDULE = new Statement(`SELECT extract(epoch FROM fairq.schedule($1, $2, $3, $4::jsonb, group_key => $5,
   priority => $6::bigint, cost => $7::float8, headers => $8::jsonb, timezone => $9, catch_up => $10,
   overlap => $11::boolean, active => $12::boolean, task_name => $13, subgroup_key => $14)) * 1000`);
-export const UNSCHEDULE = new Statement('SELECT fairq.unschedule($1)');
 export const SCHEDULES = new Statement(`SELECT name, queue, cron, timezone, active, extract(epoch FROM next_run) * 1000,
   extract(epoch FROM last_run) * 1000, last_task, skipped, failures, last_error, task_name,
   subgroup_key FROM fairq.schedules WHERE queue = $1 ORDER BY name`);
@@ -46,7 +45,7 @@ export const SCHEDULES = new Statement(`SELECT name, queue, cron, timezone, acti
 const OPTIONS = ['data', 'group', 'subgroup', 'priority', 'cost', 'headers', 'name', 'timezone', 'catchUp', 'overlap', 'active'];
 
 export function scheduleValues(queue: string, name: string, cron: string, options: ScheduleOptions): unknown[] {
-  checkOptions('schedule()', options, OPTIONS);
+  checkOptions('schedule()', options, [...OPTIONS, 'client']);
   return [name, queue, cron,
     jsonText('the data of schedule()', options.data === undefined ? {} : options.data),
     groupText('the group of schedule()', options.group),

@@ -63,6 +63,11 @@ export class Task<Data = unknown> {
     return dateOf(this.row[7]);
   }
 
+  /** What another process makes the task of. */
+  get parts(): [queue: string, row: Row] {
+    return [this.queue, this.row];
+  }
+
   /** For messages: its id and its name. */
   toString(): string {
     return `task ${this.id}${this.name === '' ? '' : ` (${JSON.stringify(this.name.slice(0, 100))})`}`;

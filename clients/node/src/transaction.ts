@@ -6,11 +6,17 @@ const ACK = new Statement('SELECT fairq.ack($1, $2)');
 /** The statements that would end the transaction, or begin another one, before the task is acknowledged. */
 const ENDS = /^\s*(begin|start\s+transaction|commit|end|abort|prepare\s+transaction|rollback(?!\s+(work\s+|transaction\s+)?to\b))\b/i;
 
+/** The transaction of a task, as its handler has it. */
+export interface TaskTransaction extends Queryable {
+  /** The client of `pg` that the transaction is on, for libraries that want one. */
+  client(): Promise<PoolClientLike>;
+}
+
 /**
  * The transaction of a task. It begins with the first query, so a handler that writes nothing to the
  * database costs no BEGIN and no COMMIT. The acknowledgement goes into it.
  */
-export class Transaction implements Queryable {
+export class Transaction implements TaskTransaction {
   private readonly pool: PoolLike;
   private readonly prepare: boolean;
   private taken: PoolClientLike | undefined;
@@ -40,7 +46,6 @@ export class Transaction implements Queryable {
     return this.inTurn((client) => client.query(config, values));
   }
 
-  /** The client of `pg` that the transaction is on, for libraries that want one. */
   client(): Promise<PoolClientLike> {
     return this.inTurn((client) => Promise.resolve(client));
   }

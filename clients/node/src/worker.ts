@@ -4,21 +4,26 @@ import * as pg from 'pg';
 import { Claimed, Claims } from './claims';
 import { Connection, Database, Statement } from './database';
 import {
-  ErrorClass, FairqError, LeaseLost, RetryLater, Snooze, Unrecoverable, WorkerClosed, errorClasses, errorText, hopeless, isConnectionError,
-  isHopeless,
+  ErrorClass, FairqError, HandlerTimeout, LeaseLost, WorkerClosed, errorClasses, errorText, hopeless, isConnectionError, isHopeless,
 } from './errors';
+import { Entry, Handler, HandlerTable, Handlers } from './handlers';
+import { Hooks, WorkerHooks, hooksOf } from './hooks';
 import { Guide, Node, Place } from './place';
-import { Run, TaskContext } from './run';
+import { Run } from './run';
 import { Session } from './session';
 import { Settler, Verdict } from './settler';
 import { Task } from './task';
-import { arrayText, checkOptions, durationText, jsonText, milliseconds, queueName, wholeNumber } from './values';
+import { arrayText, checkOptions, jsonText, milliseconds, queueName, wholeNumber } from './values';
+import { verdictOf } from './verdict';
 import { Backoff, Bell, sleep } from './waiting';
 
 const QUEUES = new Statement(`SELECT q.queue, q.keep_done > '0', format('%I.%I', n.nspname, c.relname),
   has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')
   FROM fairq.queues q JOIN pg_class c ON c.oid = q.relation JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE q.queue = ANY ($1)`);
+
+/** Whether a task is dead, and of this attempt; an owner may have written something else into its history. */
+const DIED = new Statement(`SELECT FROM fairq.get_task($1, $2) WHERE state = 'dead' AND history -> -1 ->> 'attempt' = $3`);
 
 /** No more tasks are claimed ahead than are begun within this time, in milliseconds, as handlers go. */
 const AHEAD = 20;
@@ -31,9 +36,6 @@ const SETTINGS_AGE = 60_000;
 /** What is under way at the server when a worker closes has so long to answer. */
 const LAST_ANSWERS = 5000;
 
-export type Handler<Data = unknown, Result = unknown> =
-  (task: Task<Data>, context: TaskContext) => Promise<Result> | Result;
-
 export interface WorkerOptions {
   /** How many handlers run at a time; 1. */
   concurrency?: number;
@@ -45,6 +47,8 @@ export interface WorkerOptions {
   rotate?: boolean;
   /** Errors of the handler after which no other attempt would fare better: its task is dead at once. */
   giveUpOn?: readonly ErrorClass[];
+  /** What is done around handlers, and when tasks and the worker end. */
+  hooks?: Hooks | readonly Hooks[];
   /** Shown in `fairq.sessions`; the host and the process. */
   name?: string;
   /** Where the pool goes through a pooler in transaction mode: how to connect to the server itself. */
@@ -58,6 +62,8 @@ export interface WorkerEvents<Data = unknown, Result = unknown> {
   completed: (task: Task<Data>, result: Result) => void;
   /** The attempt failed, and was counted. */
   failed: (task: Task<Data>, error: unknown) => void;
+  /** After `failed`: it was the last attempt, and the task is dead. */
+  dead: (task: Task<Data>, error: unknown) => void;
   /** The task was no longer ours, or nobody can say: what its transaction wrote is not there, or the task is done. */
   lost: (task: Task<Data>, reason: Error) => void;
   /** Something went wrong that concerns no task, such as a lost connection. The worker goes on. */
@@ -77,7 +83,10 @@ interface Settings {
 export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   readonly queues: readonly string[];
   readonly name: string;
-  private readonly handler: Handler<Data, Result>;
+  private readonly handlers: HandlerTable;
+  private readonly hooks: WorkerHooks;
+  /** Questions whether a task is dead. */
+  private readonly inquiries = new Set<Promise<void>>();
   private readonly home: Place;
   private readonly guide: Guide;
   private readonly concurrency: number;
@@ -100,6 +109,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private session: Session | undefined;
   private running: Promise<void> | undefined;
   private closing = false;
+  private draining = false;
   private short = false;
   /** How long handlers take, in milliseconds: the slow count at once, the quick by and by. */
   private typical = Infinity;
@@ -107,14 +117,14 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private hurry!: () => void;
   private readonly hurried: Promise<void>;
 
-  constructor(connection: Connection, queues: string | readonly string[], handler: Handler<Data, Result>,
+  constructor(connection: Connection, queues: string | readonly string[], handlers: Handler<Data, Result> | Handlers,
     options: WorkerOptions = {}) {
     super();
-    checkOptions('Worker', options, ['concurrency', 'prefetch', 'ttl', 'rotate', 'giveUpOn', 'name', 'direct', 'prepare']);
-    if (typeof handler !== 'function') throw new TypeError('the third argument of Worker is no function; give the handler of a task');
+    checkOptions('Worker', options, ['concurrency', 'prefetch', 'ttl', 'rotate', 'giveUpOn', 'hooks', 'name', 'direct', 'prepare']);
     this.queues = [...new Set((Array.isArray(queues) ? queues : [queues]).map(queueName))];
     wholeNumber('the number of queues', this.queues.length, 1, 32);
-    this.handler = handler;
+    this.handlers = new HandlerTable(handlers as Handler | Handlers, this.queues);
+    this.hooks = new WorkerHooks(hooksOf(options.hooks), (error) => this.report(error));
     this.concurrency = wholeNumber('concurrency', options.concurrency ?? 1, 1, 10_000);
     this.prefetch = wholeNumber('prefetch', options.prefetch ?? 100, 0, 10_000);
     this.ttl = milliseconds('ttl', options.ttl ?? 30_000, 500);
@@ -134,6 +144,12 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     if (this.running) throw new FairqError('the worker was started already; make another one');
     this.running = this.serve();
     return this.running;
+  }
+
+  /** Works until nothing can be claimed and all is done; what waits for its time stays. Not at a proxy of a cluster. */
+  drain(): Promise<void> {
+    this.draining = true;
+    return this.run();
   }
 
   /** Stops claiming, gives back what has not begun, lets handlers end for a time, gives back the rest. */
@@ -159,13 +175,17 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     const { pool } = this.home.database;
     pool.on('error', onPoolError);
     const chores = setInterval(() => this.doChores(), PATIENCE);
+    let started = false;
     try {
+      await this.hooks.start(this);
+      started = true;
       await this.connectAndClaim();
     } finally {
       clearInterval(chores);
       await this.shutDown();
       pool.removeListener('error', onPoolError);
-      await Promise.all(this.left);
+      await Promise.all([...this.left, this.handlers.close()]);
+      if (started) await this.hooks.stop(this);
       await this.home.database.close();
     }
   }
@@ -177,7 +197,9 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     while (!this.closing) {
       let session: Session, claims: Claims;
       try {
-        node ??= await this.guide.ask();
+        const next = node ?? await this.guide.ask();
+        if (next && this.draining) throw hopeless('0A000', 'drain() is for one database; at a proxy of a cluster call run()');
+        node = next;
         ({ session, claims } = await this.connect(node));
       } catch (error) {
         if (first && !node && isHopeless(error)) throw error;
@@ -240,7 +262,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   /** Its session is over: what is under way there ends, and then its connections. */
   private leave(place: Place): void {
-    const leaving = place.settler.idle().then(() => place.database.close()).catch((error) => this.report(error));
+    const leaving = place.settler.idle().then(() => Promise.all(this.inquiries)).then(() => place.database.close()).catch((error) => this.report(error));
     this.left.add(leaving);
     void leaving.then(() => this.left.delete(leaving));
   }
@@ -269,13 +291,14 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
       const free = this.runs.size < this.concurrency;
       try {
         this.claiming = true;
-        const claimed = await claims.claim(session, most, free, this.guide.dueIn());
+        const claimed = await claims.claim(session, most, free && !this.draining, this.guide.dueIn());
         this.guide.found(node, claimed.length);
         this.claimBackoff.reset();
         this.short = !free && claimed.length < most;
         const at = performance.now();
         for (const one of claimed) this.ahead.push({ ...one, at });
         this.begin();
+        if (this.draining && claimed.length === 0 && free) await this.whenDrained();
       } catch (error) {
         if (node || claims.connection.closed || isConnectionError(error)) throw error;
         if (!this.closing) this.report(error);
@@ -287,6 +310,13 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     return undefined;
   }
   private claiming = false;
+
+  /** Closes when nothing is in work; else until something of that has ended, which may have added more. */
+  private async whenDrained(): Promise<void> {
+    if (this.runs.size + this.ahead.length + this.place.settler.unsettled + this.inquiries.size > 0) return this.bell.heard();
+    this.closing = true;
+    this.startClosing();
+  }
 
   /** How many to claim: for those who are free, and some ahead. */
   private wanted(): number {
@@ -306,7 +336,10 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     }
   }
 
-  private readonly onLost = (run: Run<Data>, reason: Error): void => this.tell('lost', run.task, reason);
+  private readonly onLost = (run: Run<Data>, reason: Error): void => {
+    this.tell('lost', run.task, reason);
+    this.hooks.tell('lost', run.task, reason);
+  };
 
   /** Each second. */
   private doChores(): void {
@@ -349,12 +382,23 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   // --- a task -----------------------------------------------------------------
 
   private async work(run: Run<Data>): Promise<void> {
+    let entry: Entry | undefined;
+    let timer: NodeJS.Timeout | undefined;
+    let late = false;
     try {
-      const value = await this.handler(run.task, run);
+      const { call, timeout } = entry = this.handlers.find(run.task);
+      if (timeout !== undefined) {
+        timer = setTimeout(() => {
+          late = run.state === 'running';
+          if (late) void this.timeOut(run, entry as Entry);
+        }, timeout);
+      }
+      const value = await this.hooks.run(run.task, run, () => call(run.task, run)) as Result;
       if (run.state === 'running') await this.succeed(run, value);
     } catch (error) {
-      if (run.state !== 'over') await this.fail(run, error);
+      if (run.state !== 'over' && !late) await this.fail(run, error, entry);
     } finally {
+      clearTimeout(timer);
       const took = Math.max(performance.now() - run.since, 0.001);
       this.typical = took > this.typical || this.typical === Infinity ? took : 0.9 * this.typical + 0.1 * took;
       this.runs.delete(run);
@@ -368,23 +412,64 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
       ? jsonText('the result of the handler', value) : null;
     const tx = run.usedTx;
     run.state = 'settling';
-    if (!tx) return this.settle(run, { kind: 'ack', result }, () => this.tell('completed', run.task, value));
+    const done = (): void => {
+      this.tell('completed', run.task, value);
+      this.hooks.tell('after', run.task, value);
+    };
+    if (!tx) return this.settle(run, { kind: 'ack', result }, done);
     const mine = await tx.commit(run.receipt, result);
     run.over();
-    if (mine) this.tell('completed', run.task, value);
+    if (mine) done();
     else this.onLost(run, new LeaseLost(`the lease of ${String(run.task)} was lost, and its transaction is rolled back`));
   }
 
-  private async fail(run: Run<Data>, error: unknown): Promise<void> {
+  /** The handler may still run, and has its slot until it has ended; but the attempt is over. */
+  private async timeOut(run: Run<Data>, entry: Entry): Promise<void> {
+    const error = new HandlerTimeout(`the handler of ${String(run.task)} had not ended after ${entry.timeout} ms`);
+    run.timeOut(error);
+    await this.fail(run, error, entry);
+  }
+
+  private async fail(run: Run<Data>, error: unknown, entry: Entry | undefined): Promise<void> {
     run.state = 'settling';
     await run.usedTx?.rollback();
     let verdict: Verdict;
     try {
-      verdict = verdictOf(error, this.giveUpOn);
+      verdict = verdictOf(error, this.giveUpOn, entry, run.task);
     } catch (wrong) { // a delay that is none, or an error that throws when it is looked at
       verdict = { kind: 'nack', error: errorText(error = wrong), delay: null };
     }
-    this.settle(run, verdict, () => verdict.kind !== 'release' && this.tell('failed', run.task, error));
+    this.settle(run, verdict, () => verdict.kind !== 'release' && this.failed(run, error, verdict.kind === 'final'));
+  }
+
+  /** The attempt is counted. Whether it was the last is asked for if somebody wants to know. */
+  private failed({ task, place, session }: Run<Data>, error: unknown, final: boolean): void {
+    this.tell('failed', task, error);
+    this.hooks.tell('failed', task, error);
+    if (this.listenerCount('dead') === 0 && !this.hooks.has('dead')) return;
+    const died = (): void => {
+      this.tell('dead', task, error);
+      this.hooks.tell('dead', task, error);
+    };
+    if (final) return died();
+    const inquiry = (async () => {
+      const backoff = new Backoff();
+      for (;;) {
+        try {
+          const rows = await place.database.ask(DIED, [task.queue, task.id, String(task.attempt)]);
+          return rows.length > 0 ? died() : undefined;
+        } catch (problem) {
+          this.report(problem);
+          if (!isConnectionError(problem) || !session.alive) return undefined;
+          await sleep(backoff.next());
+        }
+      }
+    })();
+    this.inquiries.add(inquiry);
+    void inquiry.then(() => {
+      this.inquiries.delete(inquiry);
+      this.bell.ring();
+    });
   }
 
   private settle(run: Run<Data>, verdict: Verdict, done: () => void): void {
@@ -410,9 +495,10 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     }
     this.report(error);
     if (verdict.kind === 'ack') {
-      return this.settle(run, { kind: 'nack', error: errorText(error), delay: null }, () => this.tell('failed', run.task, error));
+      return this.settle(run, { kind: 'nack', error: errorText(error), delay: null }, () => this.failed(run, error, false));
     }
-    return this.settle(run, { kind: 'release', delay: '1 min' }, () => {});
+    return this.settle(run, { kind: 'release', delay: '1 min' }, () => this.onLost(run, new LeaseLost(
+      `how the attempt of ${String(run.task)} had ended was refused by the server, and the task is given back`, { cause: error })));
   }
 
   // --- the end ----------------------------------------------------------------
@@ -429,6 +515,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     const settling = (async () => {
       while ([...this.runs].some((run) => run.state === 'settling')) await this.bell.heard();
       await this.place.settler.idle();
+      await Promise.all(this.inquiries);
     })();
     await Promise.race([settling, sleep(LAST_ANSWERS, settling)]);
     await Promise.all([...this.sessions].map((session) => session.close()));
@@ -436,7 +523,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   // --- events -----------------------------------------------------------------
 
-  private tell<E extends 'completed' | 'failed' | 'lost'>(event: E, task: Task<Data>, about: unknown): void {
+  private tell<E extends 'completed' | 'failed' | 'dead' | 'lost'>(event: E, task: Task<Data>, about: unknown): void {
     if (this.listenerCount(event) === 0) return;
     try {
       super.emit(event, task, about);
@@ -462,14 +549,4 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   override off<E extends keyof WorkerEvents>(event: E, listener: WorkerEvents<Data, Result>[E]): this {
     return super.off(event, listener as (...values: unknown[]) => void);
   }
-}
-
-/** An error that says itself what comes next is not looked for in giveUpOn. */
-function verdictOf(error: unknown, giveUpOn: readonly ErrorClass[]): Verdict {
-  if (error instanceof Snooze) return { kind: 'release', delay: durationText('the delay of Snooze', error.delay) as string };
-  if (error instanceof RetryLater) {
-    return { kind: 'nack', error: errorText(error), delay: durationText('the delay of RetryLater', error.delay) };
-  }
-  const final = error instanceof Unrecoverable || giveUpOn.some((one) => error instanceof one);
-  return final ? { kind: 'final', error: errorText(error) } : { kind: 'nack', error: errorText(error), delay: null };
 }

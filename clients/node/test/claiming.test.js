@@ -50,7 +50,7 @@ test('what is ahead is given back when handlers take long, and others have it', 
   const slow = start((task) => (task.data === 'quick' ? null : gate));
   await warmUp(queue, slow);
   await queue.addMany(tasks(10));
-  await until('it has them all', async () => (await queue.counts()).leased === 10);
+  await until('it has them all', () => slow.ahead.length === 9); // for a second, which is longer than a look here
   const other = start(async () => {});
   await until('the other has done nine', () => other.seen.completed.length === 9);
   assert.ok(other.seen.completed.every(({ task }) => task.attempt === 1));
@@ -130,14 +130,16 @@ test('close: a handler that does not end in time is told, and its task is given 
   const { queue, rows, start } = await newQueue(t, { maxAttempts: 1 }, 'CREATE TABLE sent (task bigint)');
   const id = await queue.add('x');
   let reason;
+  let begun = false;
   let go;
   const gate = new Promise((resolve) => { go = resolve; });
   const worker = start(async (task, { tx, signal }) => {
     await tx.query('INSERT INTO sent VALUES ($1)', [task.id]);
     signal.addEventListener('abort', () => { reason = signal.reason; });
+    begun = true;
     await gate;
   });
-  await until('it runs', async () => (await queue.counts()).leased === 1);
+  await until('it runs', () => begun); // that it is leased is earlier: a handler that has not begun is not told
   await worker.close({ timeout: 10 });
   assert.ok(reason instanceof WorkerClosed);
   assert.strictEqual(worker.seen.lost.length, 1);

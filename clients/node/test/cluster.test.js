@@ -89,6 +89,11 @@ test('a worker at a proxy works at all nodes, also at those that are added, and 
   assert.deepStrictEqual([worker.seen.failed.length, worker.seen.lost.length], [0, 0]);
 });
 
+test('a worker at a proxy does not drain, for it could not tell when all nodes are empty', async (t) => {
+  const { proxy } = await newCluster(t, 1);
+  await assert.rejects(new Worker(config(proxy), 'emails', async () => {}).drain(), /drain\(\) is for one database; at a proxy of a cluster call run\(\)/);
+});
+
 test('it goes to another node while its handlers run', async (t) => {
   const { nodes, queue, allDone, start } = await newCluster(t, 2);
   let release;

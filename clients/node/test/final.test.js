@@ -3,6 +3,7 @@
 // - "dead at once": verdictOf() without Unrecoverable; without giveUpOn; kindOf() that takes final for nack (the
 //   verdict of a batch is that of its first)
 // - "says itself what comes next": verdictOf() that looks into giveUpOn first
+// - "given back": Worker.refused() that tells nobody that a task is given back
 // - "is no class of errors": errorClasses() without its check
 // - "cannot be looked at, or has no delay": Worker.fail() that looks into giveUpOn for what verdictOf() has thrown
 
@@ -92,14 +93,19 @@ test('what says itself what comes next is not given up, whatever the list says',
 test('an error that cannot be looked at, or has no delay, is a failure like others', async (t) => {
   const { queue, start } = await newQueue(t, { backoffBase: '1 h' });
   const hostile = new Proxy(new Error('x'), { getPrototypeOf() { throw new TypeError('not to be looked at'); } });
-  await queue.addMany([{ data: 'hostile' }, { data: 'delay' }, { data: 'good' }]);
+  await queue.addMany([{ data: 'hostile' }, { data: 'delay' }, { data: 'good' }, { data: 'parsecs' }]);
   const worker = start(async (task) => {
     if (task.data === 'hostile') throw hostile;
     if (task.data === 'delay') throw new RetryLater('later', {});
+    if (task.data === 'parsecs') throw new RetryLater('later', '5 parsecs'); // which the server refuses, and nobody else
   }, { giveUpOn: [TypeError] });
   await until('two have failed', () => worker.seen.failed.length === 2);
   await until('the other is done', () => worker.seen.completed.length === 1);
-  const errors = (await queue.list({ state: 'scheduled' })).map((task) => task.lastError.split('\n')[0]).sort();
+  await until('the last one is given back', () => worker.seen.lost.length === 1);
+  assert.match(worker.seen.lost[0].reason.message, /had ended was refused by the server/);
+  const [released] = (await queue.list()).filter(({ data }) => data === 'parsecs');
+  assert.deepStrictEqual([released.state, released.attempts], ['scheduled', 0]);
+  const errors = (await queue.list({ state: 'scheduled' })).filter(({ lastError }) => lastError).map((task) => task.lastError.split('\n')[0]).sort();
   assert.match(errors[0], /^TypeError: not to be looked at$/);
   assert.match(errors[1], /^TypeError: the delay of RetryLater is an object/);
 });

@@ -1,12 +1,19 @@
 'use strict';
-// What is published, and what its page says. Seen to fail: "files" of package.json is left out.
+// What is published, and what the pages say of it, as printed: from a checkout that nothing was built in, with the
+// packages that npm would fetch, which a registry in this process has. Seen to fail:
+// - "the archive": "files" of package.json is left out
+// - "as printed": "npx pgfairq-dashboard" in the page, which asks for a package that is not ours; "npm install" of the
+//   directory in place of the archive; types that the page does not install
+// - "types": data of add() that is any
 
 const test = require('node:test');
 const assert = require('node:assert');
 const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
-const { newDatabase, start, temporary, until } = require('./support.js');
+const { Queue } = require('pgfairq');
+const { registry } = require('./registry.js');
+const { atEnd, newDatabase, start, temporary, until } = require('./support.js');
 
 const HERE = path.join(__dirname, '..');
 const STRICT = {
@@ -32,10 +39,40 @@ function project(t, files) {
   return directory;
 }
 
+const readPage = (name) => fs.readFileSync(path.join(HERE, name), 'utf8');
+
 /** The blocks of the page that are to be tested, by their names. */
 function examples() {
-  const page = fs.readFileSync(path.join(HERE, 'README.md'), 'utf8');
-  return Object.fromEntries([...page.matchAll(/<!-- test: (.*) -->\n```\w+\n([^]*?)```/g)].map(([, name, text]) => [name, text]));
+  return Object.fromEntries([...readPage('README.md').matchAll(/<!-- test: (.*) -->\n```\w+\n([^]*?)```/g)]
+    .map(([, name, text]) => [name, text]));
+}
+
+/** A checkout as it is cloned, in so far as npm looks at it. What its lock file says of archives is not so of the registry's. */
+function checkout(t) {
+  const directory = path.join(temporary(t, 'clone'), 'clients/node');
+  fs.mkdirSync(directory, { recursive: true });
+  for (const name of ['src', 'package.json', 'tsconfig.json', 'README.md', 'DASHBOARD.md']) {
+    fs.cpSync(path.join(HERE, name), path.join(directory, name), { recursive: true });
+  }
+  const lock = JSON.parse(fs.readFileSync(path.join(HERE, 'package-lock.json'), 'utf8'));
+  for (const one of Object.values(lock.packages)) delete one.integrity;
+  fs.writeFileSync(path.join(directory, 'package-lock.json'), JSON.stringify(lock));
+  return path.join(directory, '../..');
+}
+
+/** A shell that runs what the pages print, with the checkout and a directory in place of theirs. */
+async function shell(t, env) {
+  const [clone, archives, npm] = [checkout(t), temporary(t, 'archives'), await registry(temporary(t, 'npm'))];
+  atEnd(t, () => npm.close());
+  const here = (text) => text.replace(/\/src\/pgfairq|\/tmp\b/g, (place) => (place === '/tmp' ? archives : clone));
+  const begin = (text, options) => start(t, { command: ['/bin/sh', '-e', '-c', here(text)], env: { ...npm.env, ...env }, ...options });
+  const run = async (text, cwd) => {
+    const { output, ended } = begin(text, { cwd });
+    const { code } = await ended;
+    assert.strictEqual(code, 0, `${text}\n${output()}`);
+    return output();
+  };
+  return { asked: npm.asked, begin, run };
 }
 
 test('the archive has what is compiled, and the page', (t) => {
@@ -45,32 +82,77 @@ test('the archive has what is compiled, and the page', (t) => {
   const [{ files }] = JSON.parse(output);
   const names = files.map((file) => file.path);
   assert.deepStrictEqual(names.filter((name) => !name.startsWith('dist/')).sort(), ['DASHBOARD.md', 'README.md', 'package.json']);
-  for (const name of ['dist/index.js', 'dist/index.d.ts', 'dist/cli.js', 'dist/dashboard/main.js']) assert.ok(names.includes(name), name);
+  const needed = ['index.js', 'index.d.ts', 'cli.js', 'child.js', 'testing.js', 'testing.d.ts', 'opentelemetry.js', 'dashboard/main.js'];
+  for (const name of needed) assert.ok(names.includes(`dist/${name}`), name);
   assert.deepStrictEqual(names.filter((name) => !/\.(js|d\.ts|md|json)$/.test(name)), []);
 });
 
-test('the examples of the page are typed and run, the worker with SIGTERM', async (t) => {
-  const { config, rows } = await newDatabase(t, 'CREATE TABLE sent (task bigint, receiver text); CREATE TABLE orders (shop int)');
+const TABLES = `CREATE TABLE sent (task bigint, receiver text); CREATE TABLE orders (shop int);
+  CREATE TABLE scaled (id int, sum int); CREATE TABLE alarms (text text)`;
+
+test('what the pages print works as printed, and asks no registry for a name that is not ours', async (t) => {
+  const { config, rows, pool } = await newDatabase(t, TABLES);
   const blocks = examples();
-  const names = ['emails.ts', 'produce.ts', 'subgroups.ts'];
-  const directory = project(t, Object.fromEntries(names.map((name) => [name, blocks[name]])));
-  tsc(directory);
-  const env = { ...process.env, PGHOST: config.host, PGUSER: config.user, PGDATABASE: config.database };
-  const producer = start(t, { program: path.join(directory, 'produce.js'), env });
+  const sources = Object.keys(blocks).filter((name) => name.endsWith('.ts'));
+  const address = `postgresql://${config.user}@/${config.database}?host=${encodeURIComponent(config.host)}`;
+  const { asked, begin, run } = await shell(t, { PGHOST: config.host, PGUSER: config.user, PGDATABASE: config.database, DATABASE_URL: address });
+  const cwd = temporary(t, 'application');
+  for (const name of sources) fs.writeFileSync(path.join(cwd, name), blocks[name]);
+  await run(blocks.install, cwd);
+
+  const [compile, work] = blocks['the worker in a process'].split('\n');
+  await run('npm install @opentelemetry/api', cwd); // as the page says of tracing
+  await run(compile, cwd);
+  const producer = begin('exec node produce.js', { cwd });
   await until('there is a task', async () => (await rows('SELECT * FROM orders')).length === 1);
-  assert.match(blocks['the worker in a process'], /^npx pgfairq worker emails\.js /);
-  const worker = start(t, { program: path.join(HERE, 'dist/cli.js'), args: ['worker', 'emails.js'], cwd: directory, env });
-  assert.deepStrictEqual(await producer.ended, { code: 0, signal: null });
+  const worker = begin(`exec ${work}`, { cwd });
+  assert.deepStrictEqual(await producer.ended, { code: 0, signal: null }, producer.output());
   assert.deepStrictEqual(producer.lines, ['sent to ann@example.com']);
   assert.deepStrictEqual(await rows('SELECT receiver FROM sent'), [{ receiver: 'ann@example.com' }]);
   worker.child.kill('SIGTERM');
   assert.deepStrictEqual(await worker.ended, { code: 0, signal: null });
-  execFileSync(process.execPath, ['-e', "require('./subgroups').order().then(() => require('./emails').pool.end())"], { cwd: directory, env });
+  await run("exec node -e \"require('./subgroups').order().then(() => require('./emails').pool.end())\"", cwd);
   assert.deepStrictEqual((await rows("SELECT payload FROM fairq.claim('reports', 2)")).map(({ payload }) => payload.page).sort(), [1, 9]);
+  assert.match(await run('exec node --test handlers.test.js', cwd), /\bpass 2\b/);
+
+  await new Queue(pool, 'images').create();
+  for (const module of ['hooks', 'tracing', 'images']) {
+    const add = module === 'images' ? "images.add({ id: 7, side: 10 }, { name: 'scale' })" : "emails.add({ to: 'bob' }, { name: 'welcome' })";
+    const done = begin(`exec node -e "const { worker, images } = require('./${module}'); const { emails, pool } = require('./emails');
+      worker.on('completed', () => console.log('done'));
+      ${add}.then(() => worker.drain()).then(() => pool.end())"`, { cwd });
+    assert.deepStrictEqual(await done.ended, { code: 0, signal: null }, done.output());
+    assert.ok(done.lines.includes('done'));
+    if (module === 'hooks') assert.match(done.lines.find((line) => line !== 'done'), /^task \d+ \("welcome"\) took [\d.]+ ms$/);
+  }
+  assert.deepStrictEqual(await rows('SELECT id, sum FROM scaled'), [{ id: 7, sum: 295 }]);
+
+  const elsewhere = temporary(t, 'elsewhere');
+  const dashboard = begin(`exec ${blocks['the dashboard'].trim()} --listen 127.0.0.1:0`, { cwd: elsewhere, detached: true });
+  await until('the dashboard listens', () => dashboard.lines.some((line) => /http:\/\/127\.0\.0\.1:\d+\//.test(line)));
+  process.kill(-dashboard.child.pid, 'SIGTERM');
+  await dashboard.ended;
+
+  const second = temporary(t, 'second');
+  const page = fs.readFileSync(path.join(HERE, '../../doc/clients.md'), 'utf8');
+  const installed = page.match(/```sh\n(\(cd [^`]*npm install [^`]*)```/)[1];
+  await run(installed, second);
+  fs.writeFileSync(path.join(second, 'page.js'), page.match(/<!-- test: a worker in Node -->\n```js\n([^]*?)```/)[1]);
+  await run('exec node page.js', second);
+  assert.deepStrictEqual([...asked].filter((name) => /fairq/.test(name)), []);
 });
 
-test('types say what is wrong, and a module may import by name', async (t) => {
-  const good = `import { Queue, Unrecoverable, Worker, closeOnSignal, type Handler } from 'pgfairq';
+test('no page has npx or npm ask a registry for a name that is not ours', () => {
+  for (const name of ['README.md', 'DASHBOARD.md', '../../doc/clients.md', '../../doc/dashboard.md', '../../README.md']) {
+    const lines = readPage(name).split('\n').filter((line) => /fairq/.test(line));
+    for (const line of lines) {
+      for (const [command] of line.matchAll(/\bnpx [^`]*/g)) assert.match(command, /^npx --package=\/\S+\.tgz /, `${name}: ${line}`);
+      for (const [, what] of line.matchAll(/\bnpm (?:install|i|add|exec) ([^`#&)]*)/g)) assert.doesNotMatch(what, /(^|\s)pgfairq/, `${name}: ${line}`);
+    }
+  }
+});
+
+const GOOD = `import { Queue, Unrecoverable, Worker, closeOnSignal, type Handler } from 'pgfairq';
     import { Pool, Client } from 'pg';
     interface Mail { to: string }
     class Refused extends Unrecoverable {}
@@ -94,21 +176,101 @@ test('types say what is wrong, and a module may import by name', async (t) => {
       closeOnSignal(worker, { timeout: 5 });
       await worker.run();
     }`;
-  const directory = project(t, { 'good.ts': good });
-  tsc(directory);
-  fs.writeFileSync(path.join(directory, 'good.ts'), `import { Queue, Worker } from 'pgfairq';
-    new Queue<{ a: number }>('', 'q').add({ a: 'x' });
-    new Queue('', 'q').add(1, { grup: 1 });
-    new Worker('', 'q', async () => {}).on('done', () => {});
-    new Worker('', 'q', async () => {}, { giveUpOn: [Date] });
-    new Worker('', 'q', async (task, { fail }) => { fail(5); });`);
+
+const GOOD_NAMED = `import { Queue, Worker, Task, TaskContext, type FileHandler, type Hooks, HandlerCrashed } from 'pgfairq';
+import { runInline, testContext, testTask, drain, assertEnqueued } from 'pgfairq/testing';
+import { openTelemetry } from 'pgfairq/opentelemetry';
+import { Pool, Client } from 'pg';
+interface Welcome { to: string }
+interface Invoice { shop: number; amount: number }
+const queue = new Queue('', 'emails');
+export const welcome = queue.task('welcome', async (task: Task<Welcome>, { tx, signal }) => {
+  signal.throwIfAborted();
+  await tx.query('SELECT 1');
+  return task.data.to.length;
+});
+export const invoice = queue.task('invoice', {
+  handler: async (task: Task<Invoice>, { progress }) => { await progress(task.data.amount); return 'done'; },
+  maxAttempts: 3, timeout: 30_000, priority: 2, backoff: (attempt, error) => (error instanceof TypeError ? '1 min' : 100 * 3 ** attempt),
+  group: (data) => data.shop, uniqueKey: (data) => \`invoice \${data.amount.toFixed()}\`, giveUpOn: [RangeError, HandlerCrashed],
+});
+export const resize = queue.task<{ file: string }, { width: number }>('resize', { file: '/x.js', thread: true, group: (data) => data.file });
+export const contract = queue.task<Welcome, number>('contract', { maxAttempts: 3, group: ({ to }) => to });
+export const file: FileHandler<{ file: string }, { width: number }> = async (task, { tx }) => {
+  const { rows } = await tx.query('SELECT 1', [task.data.file]); return { width: rows.length as number };
+};
+const counting: Hooks = { before: (task) => { console.log(task.name); }, after: async (task, result) => {}, async around(task, context, next) { return next(); } };
+export async function main(pool: Pool, client: Client): Promise<void> {
+  const id: string = await welcome.add({ to: 'ann' }, { group: 42, client });
+  const n: number | null = await welcome.waitUntilFinished(id);
+  const ids: string[] = await invoice.addMany([{ data: { shop: 1, amount: 2 }, delay: 5 }], { client });
+  const width: { width: number } | null = await resize.waitUntilFinished(ids[0]);
+  await contract.schedule('nightly', '@daily', { data: { to: 'x' }, timezone: 'Europe/Berlin' });
+  const worker = new Worker(pool, 'emails', {
+    welcome, invoice, resize, contract: contract.handledBy(async (task, { tx }) => { await tx.query('x'); return task.data.to.length + n! + width!.width; }),
+    plain: async (task: Task<{ a: number }>, { fail }: TaskContext) => { if (task.data.a > 5) fail('too much'); },
+    other: { handler: (task) => task.data, timeout: 5, backoff: '5 s' },
+    '': (task) => task.name,
+  }, { hooks: [counting, openTelemetry()] });
+  worker.on('dead', (task, error) => console.log(task.id, error));
+  await queue.cancel(id, { client });
+  await queue.setGroup(42, { weight: 2 }, { client });
+  const end = await runInline(welcome, { to: 'x' }, { tx: client });
+  const five: number | null = end.result;
+  const { task, context } = { task: testTask({ to: 'x' }), context: testContext() };
+  await (async (t: Task<Welcome>, c: TaskContext) => {})(task, context);
+  const [found] = await assertEnqueued(welcome, { data: { to: 'x' }, count: 1 }, { client });
+  const to: string = found.data.to;
+  const { dead } = await drain(pool, 'emails', { welcome });
+  console.log(dead.length, to, five);
+}`;
+
+const BEFORE_BAD = `import { Queue, Worker, type Task } from 'pgfairq'; import { runInline } from 'pgfairq/testing';
+const q = new Queue('', 'q'); interface A { a: number }
+const t = q.task('t', { handler: async (task: Task<A>) => task.data.a, group: (data) => data.a });`;
+/** Each of these lines is refused. */
+const BAD = [
+  `new Queue<{ a: number }>('', 'q').add({ a: 'x' });`,
+  `new Queue('', 'q').add(1, { grup: 1 });`,
+  `new Worker('', 'q', async () => {}).on('done', () => {});`,
+  `new Worker('', 'q', async () => {}, { giveUpOn: [Date] });`,
+  `new Worker('', 'q', async (task, { fail }) => { fail(5); });`,
+  `t.add({ a: 'x' });`,
+  `t.add({ b: 1 });`,
+  `t.add({ a: 1 }, { grup: 1 });`,
+  `t.add({ a: 1 }, { name: 'x' });`,
+  `t.addMany([{ data: { a: 'x' } }]);`,
+  `t.waitUntilFinished('1').then((n: string | null) => n);`,
+  `t.schedule('s', '@daily', {});`,
+  `q.task('t', { handler: async (task: Task<A>) => 1, group: (data) => data.shop });`,
+  `q.task('t', { handler: async (task: Task<A>) => 1, maxAttemps: 3 });`,
+  `q.task('t', { handler: async (task: Task<A>) => 1, timeout: '5 s' });`,
+  `q.task<A, string>('t', async () => 1);`,
+  `q.task<A>('t', {}).handledBy(async (task) => task.data.b);`,
+  `new Worker('', 'q', { t: 5 });`,
+  `new Worker('', 'q', { t: { handler: () => 1, timeot: 3 } });`,
+  `new Worker('', 'q', { t: { handler: () => 1, backoff: () => true } });`,
+  `new Worker('', 'q', { t: async (task: Task<A>, context: number) => {} });`,
+  `new Worker('', 'q', { t }, { hooks: { befor: () => {} } });`,
+  `new Worker('', 'q', { t }, { hooks: { after: 5 } });`,
+  `runInline(t, { a: 'x' });`,
+  `new Worker('', 'q', { t }).on('dead', (task: number) => {});`,
+  `q.cancel('1', { clint: 1 });`,
+];
+
+test('good code compiles, and bad is refused; a module may import by name', (t) => {
+  const directory = project(t, { 'good.ts': GOOD, 'named.ts': GOOD_NAMED, 'bad.ts': [BEFORE_BAD, ...BAD].join('\n') });
   assert.throws(() => tsc(directory), ({ stdout }) => {
-    assert.deepStrictEqual([...stdout.matchAll(/good\.ts\((\d),\d+\): error (TS\d+)/g)].map(([, line, code]) => [line, code]),
-      [['2', 'TS2322'], ['3', 'TS2561'], ['4', 'TS2345'], ['5', 'TS2322'], ['6', 'TS2345']]);
+    const errors = [...stdout.matchAll(/(\w+\.ts)\((\d+),\d+\): error/g)];
+    const first = BEFORE_BAD.split('\n').length + 1;
+    const refused = new Set(errors.map(([, , line]) => Number(line) - first));
+    assert.deepStrictEqual(BAD.filter((_, n) => !refused.has(n)), []);
+    assert.deepStrictEqual(errors.filter(([, file, line]) => file !== 'bad.ts' || Number(line) < first), [], stdout);
     return true;
   });
-  fs.writeFileSync(path.join(directory, 'module.mjs'), "import { Queue, Worker, Snooze } from 'pgfairq'; console.log(typeof Queue, typeof Worker, typeof Snooze);");
-  assert.strictEqual(execFileSync(process.execPath, ['module.mjs'], { cwd: directory, encoding: 'utf8' }), 'function function function\n');
+  fs.writeFileSync(path.join(directory, 'module.mjs'), `import { Queue, Worker, Snooze } from 'pgfairq'; import { drain } from 'pgfairq/testing';
+    import { openTelemetry } from 'pgfairq/opentelemetry'; console.log(typeof Queue, typeof Worker, typeof Snooze, typeof drain, typeof openTelemetry);`);
+  assert.strictEqual(execFileSync(process.execPath, ['module.mjs'], { cwd: directory, encoding: 'utf8' }), 'function function function function function\n');
 });
 
 test('the command says what is wrong', (t) => {

@@ -2,6 +2,8 @@
 // What a queue adds, shows and changes. Seen to fail:
 // - "in the order given": Queue.many() takes the rows as they come
 // - "do not wait for each other in a circle": ENQUEUE_EACH does not sort by the key
+// - "in the application's transaction": Queue.call() and Queue.set() without the client
+// - "message and stack apart": partsOf() that takes all for the message
 // - "bad arguments": checkOptions(), groupText() and idText() take anything
 
 const test = require('node:test');
@@ -163,6 +165,71 @@ test('changing what is there', async (t) => {
   assert.strictEqual(await queue.drop(), false);
 });
 
+test('what changes something is done in the application\'s transaction, and undone with it', async (t) => {
+  const { pool, queue, rows } = await newQueue(t, { subgroups: true, maxAttempts: 1 });
+  const ids = await queue.addMany(['a', 'b', 'b', 'c'].map((group, n) => ({ data: n, group, subgroup: 's' })));
+  await rows("SELECT FROM fairq.claim('emails', 1)");
+  await rows(`SELECT fairq.nack(receipt, 'no') FROM fairq.claim('emails', 1)`);
+  const dead = (await queue.list({ state: 'dead' }))[0].id;
+  const state = () => rows(`SELECT (SELECT json_agg(t ORDER BY id) FROM (SELECT id, state, group_key FROM fairq.tasks('emails')) t) AS tasks,
+    (SELECT json_agg(g) FROM fairq.group_settings g) AS groups, (SELECT json_agg(g) FROM fairq.subgroup_settings g) AS subgroups,
+    (SELECT json_agg(s) FROM fairq.schedules s) AS schedules, (SELECT json_agg(q ORDER BY queue) FROM fairq.queues q) AS queues`);
+  await queue.setGroup('z', { weight: 3 });
+  await queue.setSubgroup('z', 's', { weight: 3 });
+  await queue.schedule('old', '@daily');
+  await queue.subscribe('topic');
+  const before = await state();
+  const other = new Queue(pool, 'other');
+  const calls = [
+    (o) => queue.cancel(ids[3], o), (o) => queue.revive(dead, o), (o) => queue.reviveGroup('a', o), (o) => queue.reviveAll(o),
+    (o) => queue.purgeGroup('b', o), (o) => queue.purge(o), (o) => queue.pause(o), (o) => queue.resume(o),
+    (o) => queue.pauseGroup('a', o), (o) => queue.resumeGroup('a', o), (o) => queue.setGroup('a', { weight: 2 }, o), (o) => queue.resetGroup('z', o),
+    (o) => queue.setGroupDefaults({ maxLeased: 3 }, o), (o) => queue.pauseSubgroup('a', 's', o), (o) => queue.resumeSubgroup('a', 's', o),
+    (o) => queue.setSubgroup('a', 's', { weight: 2 }, o), (o) => queue.resetSubgroup('z', 's', o), (o) => queue.setSubgroupDefaults({ weight: 2 }, o),
+    (o) => queue.alter({ maxAttempts: 7 }, o), (o) => queue.schedule('nightly', '@daily', o), (o) => queue.unschedule('old', o),
+    (o) => queue.subscribe('more', o), (o) => queue.unsubscribe('topic', o), (o) => other.create({}, o), (o) => queue.drop(o),
+  ];
+  for (const call of calls) {
+    const client = await pool.connect();
+    await client.query('BEGIN');
+    await call({ client });
+    await client.query('ROLLBACK');
+    client.release();
+    assert.deepStrictEqual(await state(), before, String(call));
+    await assert.rejects(async () => call({ clint: pool }), /no option "clint"; there are .*client/, String(call));
+  }
+  assert.strictEqual(await queue.publish('topic', 1), 1);
+  assert.strictEqual(await queue.publish('more', 1), 0);
+
+  const client = await pool.connect();
+  await client.query('BEGIN');
+  const id = await queue.add('inside', { client });
+  assert.deepStrictEqual([(await queue.get(id, { client })).data, await queue.get(id)], ['inside', null]);
+  assert.strictEqual((await queue.list({ client })).some((task) => task.id === id), true);
+  assert.strictEqual(await queue.cancel(id, { client }), true);
+  await queue.pause({ client });
+  await client.query('COMMIT');
+  client.release();
+  assert.strictEqual(await queue.get(id), null);
+  assert.deepStrictEqual(await queue.peek(), []);
+  await assert.rejects(queue.cancel(ids[3], { client: 5 }), /client is no client or pool of pg: it has no query\(\)/);
+});
+
+test('the error of a task that was awaited has message and stack apart, whatever language its worker has', () => {
+  const parts = (text) => {
+    const { message, reason, workerStack } = new TaskFailed('task 1 is dead', '1', 'dead', text);
+    assert.strictEqual(message, reason === null ? 'task 1 is dead' : `task 1 is dead: ${reason}`);
+    return [reason, workerStack];
+  };
+  assert.deepStrictEqual(parts(null), [null, null]);
+  assert.deepStrictEqual(parts('plain'), ['plain', null]);
+  assert.deepStrictEqual(parts('two\nlines'), ['two\nlines', null]);
+  assert.deepStrictEqual(parts('Error: a\nb\n    at f (/x.js:1:2)\n    at g'), ['Error: a\nb', '    at f (/x.js:1:2)\n    at g']);
+  assert.deepStrictEqual(parts('error: dup\n  code: 23505\ncaused by: x'), ['error: dup', '  code: 23505\ncaused by: x']);
+  assert.deepStrictEqual(parts("KeyError: 'to'\n  File \"/app.py\", line 3, in send\n    x"), ["KeyError: 'to'", '  File "/app.py", line 3, in send\n    x']);
+  assert.deepStrictEqual(parts("ArgumentError: no\n  /app/mail.rb:3:in `send'\nCaused by X"), ['ArgumentError: no', "  /app/mail.rb:3:in `send'\nCaused by X"]);
+});
+
 test('schedules', async (t) => {
   const { pool, queue } = await newQueue(t);
   const next = await queue.schedule('report', '30 2 * * *', { data: { job: 'report' }, group: 1, timezone: 'Europe/Berlin', catchUp: 'none', name: 'nightly' });
@@ -198,7 +265,9 @@ test('waiting for a task', async (t) => {
   const failed = await waits[1];
   assert.ok(failed instanceof TaskFailed);
   assert.deepStrictEqual([failed.id, failed.state], [ids[1], 'dead']);
-  assert.match(failed.message, /is dead: Error: no <b>/);
+  assert.strictEqual(failed.message, `task ${ids[1]} is dead: Error: no <b>`);
+  assert.strictEqual(failed.reason, 'Error: no <b>');
+  assert.match(failed.workerStack, /^ {4}at .*queue\.test\.js/);
   await assert.rejects(queue.waitUntilFinished(ids[2], { timeout: 20 }), WaitTimeout);
   assert.strictEqual((await queue.outcome(ids[2])).state, 'scheduled');
   const wait = queue.outcome(ids[2], { timeout: 100_000 });

@@ -72,9 +72,10 @@ async function newQueue(t, settings = {}, setup = '') {
 
 /** What a worker tells, in lists. */
 function watch(worker) {
-  const seen = { completed: [], failed: [], lost: [], errors: [] };
+  const seen = { completed: [], failed: [], dead: [], lost: [], errors: [] };
   worker.on('completed', (task, result) => seen.completed.push({ task, result }));
   worker.on('failed', (task, error) => seen.failed.push({ task, error }));
+  worker.on('dead', (task, error) => seen.dead.push({ task, error }));
   worker.on('lost', (task, reason) => seen.lost.push({ task, reason }));
   worker.on('error', (error) => seen.errors.push(error));
   return seen;
@@ -106,19 +107,23 @@ function restart(mode = 'fast') {
 
 // --- processes ----------------------------------------------------------------
 
-/** A process that runs test/programs/NAME with its parameters as JSON, or a program; and the lines that it prints. */
+/** A process that runs test/programs/NAME with its parameters as JSON, a program, or a command; and the lines that it prints. */
 function start(t, what, parameters) {
-  const { program, args, ...options } = typeof what === 'string'
+  const { program, args, command, ...options } = typeof what === 'string'
     ? { program: path.join(__dirname, 'programs', what), args: [JSON.stringify(parameters)] } : what;
-  const child = spawn(process.execPath, [program, ...(args ?? [])], { stdio: ['ignore', 'pipe', 'inherit'], ...options });
+  const [name, ...rest] = command ?? [process.execPath, program, ...(args ?? [])];
+  const child = spawn(name, rest, { stdio: ['ignore', 'pipe', command ? 'pipe' : 'inherit'], ...options });
   const lines = [];
   readline.createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  let errors = '';
+  child.stderr?.on('data', (chunk) => { errors += chunk; });
   const ended = new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal })));
   atEnd(t, async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
     await ended;
   });
-  return { child, lines, ended, said: (line) => until(`the process says ${line}`, () => lines.includes(line)) };
+  const output = () => [...lines, errors].join('\n');
+  return { child, lines, ended, output, said: (line) => until(`the process says ${line}`, () => lines.includes(line)) };
 }
 
 function temporary(t, prefix) {

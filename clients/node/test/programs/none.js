@@ -1,0 +1,2 @@
+// A file that is no handler.
+module.exports = { handler: 5 };
