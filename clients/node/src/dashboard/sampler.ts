@@ -4,6 +4,7 @@
  */
 
 import { queueStats, type QueueStats } from './data/queues.js';
+import { receipts } from './data/workers.js';
 import type { Database } from './database.js';
 
 /** A moment of a queue. */
@@ -59,7 +60,48 @@ function sampleOf(time: number, stats: QueueStats, earlier: Earlier | undefined)
   };
 }
 
+/** How long something has been in flight, as far as it was seen. */
+export type InFlight =
+  | { since: 'unknown' }
+  /** 'new': not longer; 'start': longer; 'seen': so long, but for the time between two samples */
+  | { since: 'new' | 'start' | 'seen'; seconds: number };
+
+/** More leases than this are not followed: that would cost more than it tells. */
+const FOLLOWED = 5000;
+
+/** Since when leases have been there: the engine does not tell when a claim was. */
+class Flights {
+  /** by receipt; from the first look on: those that were there then are older than that */
+  private since = new Map<string, number>();
+  private first: number | undefined;
+  private last: number | undefined;
+
+  /** Takes what is in flight now; undefined: that is not followed. */
+  look(time: number, receipts: readonly string[] | undefined): void {
+    if (receipts === undefined) {
+      this.since = new Map();
+      this.first = this.last = undefined;
+      return;
+    }
+    this.first ??= time;
+    this.since = new Map(receipts.map((one) => [one, this.since.get(one) ?? time]));
+    this.last = time;
+  }
+
+  of(receipt: string): InFlight {
+    const now = Date.now() / 1000;
+    const since = this.since.get(receipt);
+    if (this.last === undefined) {
+      return { since: 'unknown' };
+    }
+    return since === undefined
+      ? { since: 'new', seconds: now - this.last }
+      : { since: since === this.first ? 'start' : 'seen', seconds: now - since };
+  }
+}
+
 export class Sampler {
+  private readonly flights = new Flights();
   private readonly histories = new Map<string, Sample[]>();
   private readonly earlier = new Map<string, Earlier>();
   private timer: NodeJS.Timeout | undefined;
@@ -84,6 +126,11 @@ export class Sampler {
     clearTimeout(this.timer);
   }
 
+  /** How long the lease of a receipt has been there. */
+  inFlight(receipt: string): InFlight {
+    return this.flights.of(receipt);
+  }
+
   history(queue: string): readonly Sample[] {
     return this.histories.get(queue) ?? [];
   }
@@ -105,8 +152,13 @@ export class Sampler {
   }
 
   private async sample(): Promise<void> {
-    const stats = await this.database.read((reader) => queueStats(reader));
+    const { stats, held } = await this.database.read(async (reader) => {
+      const all = await queueStats(reader);
+      const leased = all.reduce((number, one) => number + (one.leased ?? 0), 0);
+      return { stats: all, held: leased > FOLLOWED ? undefined : await receipts(reader) };
+    });
     const time = Date.now() / 1000;
+    this.flights.look(time, held);
     const kept = stats.slice(0, QUEUES);
     for (const one of kept) {
       const history = this.histories.get(one.queue) ?? [];

@@ -185,6 +185,9 @@ export async function queuePage(context: Context): Promise<View> {
   const name = queue.queue;
   const stats = (await queueStats(reader, [name]))[0];
   const busy = await tenants(reader, { queue: name, order: 'waiting', find: '', limit: TENANTS });
+  context.data['queue'] = queue;
+  context.data['stats'] = stats ?? null;
+  context.data['tenants'] = busy;
   const figuresOrWhy =
     stats === undefined
       ? FIGURES_NOT_SHOWN
@@ -204,7 +207,7 @@ export async function queuePage(context: Context): Promise<View> {
             <p class="next"><a href="${address('/tenants', { queue: name })}">All tenants</a>
             <a href="${address('/tasks', { queue: name })}">Tasks</a>
             <a href="${address('/leases', { queue: name })}">Leases</a>
-            ${queue.done_readable !== null && html`<a href="${address('/archive', { queue: name })}">Archive</a>`}</p>
+            ${queue.done_readable !== null && html`<a href="${address('/archive', { queue: name })}">Done tasks</a>`}</p>
             ${
               stats !== undefined &&
               html`<h2>By name</h2>${await busyNames(context, stats, NAMES)}
