@@ -74,7 +74,7 @@ async function run(options: Options): Promise<void> {
   setBasePath(options.basePath);
   const database = new Database(options.connection === undefined ? {} : { connectionString: options.connection });
   await check(database);
-  const sampler = new Sampler(database, options.sample);
+  const sampler = new Sampler(database, options.sample, options.historyDays);
   await sampler.start();
   const dashboard = new Dashboard(options, database, sampler, audit);
   const http = await dashboard.listen();

@@ -89,6 +89,8 @@ svg text.value { fill: var(--text); }
 .line { fill: none; stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; vector-effect: non-scaling-stroke; }
 .line.one { stroke: var(--one); } .line.two { stroke: var(--two); } .line.three { stroke: var(--three); } .line.four { stroke: var(--four); }
 .bar.one { fill: var(--one); } .bar.warn { fill: var(--three); } .bar.bad { fill: var(--four); }
+.hover { fill: transparent; }
+.hover:hover { fill: var(--quiet); fill-opacity: 0.18; }
 .track { fill: var(--soft); }
 .mark { stroke: var(--three); stroke-width: 2; fill: none; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 14px; margin: 4px 0 0; padding: 0; font-size: 12.5px; color: var(--quiet); }

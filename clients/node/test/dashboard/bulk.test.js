@@ -43,7 +43,7 @@ async function die(name, error, times, group = 'ann') {
       FROM generate_series(1, $3::int) n`,
     [name, group, times],
   );
-  await rows(`SELECT fairq.nack(receipt, format($1, id)) FROM fairq.claim('jobs', $2, group_keys => ARRAY[$3])`, [
+  await rows(`SELECT fairq.nack(receipt, replace($1, '%s', id::text)) FROM fairq.claim('jobs', $2, group_keys => ARRAY[$3])`, [
     error,
     times,
     group,

@@ -19,7 +19,7 @@ import {
   tenantLink,
 } from '../layout.js';
 import { Problem } from '../problem.js';
-import type { InFlight } from '../sampler.js';
+import type { InFlight } from '../flights.js';
 import { named, progressBar } from './parts.js';
 
 const HOLDERS = 20;
