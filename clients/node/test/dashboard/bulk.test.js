@@ -117,7 +117,7 @@ test('cancel a group; undo puts its tasks back, once', async () => {
   );
   await go('/dead?queue=jobs&group=bob');
   await follow('Cancel all of these');
-  assert.match(await page.locator('main').innerText(), /of tenant bob in queue jobs are removed.*they can be put back, as new tasks/s);
+  assert.match(await page.locator('main').innerText(), /of tenant bob in queue jobs are removed.*For ten minutes they can be put back, as new tasks/s);
   await press('Cancel the dead tasks');
   assert.equal(await notice(), '5 tasks are cancelled.');
   assert.deepEqual(await dead(), ['resize 2', 'send 7', '- 2']);
@@ -257,7 +257,7 @@ test('who did what, to what, and what came of it: a line each', async () => {
   );
   assert.deepEqual(of('undo')[0].subject, { of: '5 tasks are cancelled.' });
   const [edited, refused] = of('edit-task');
-  assert.deepEqual(edited.subject.given, { name: 'shrink', payload: '40 characters' });
+  assert.deepEqual(edited.subject.given, { name: 'shrink', payload: '41 characters' });
   assert.equal(refused.outcome, undefined);
   assert.match(refused.error, /Another task of the unique key/);
   assert.equal(of('revive-tasks')[0].subject.ids.length, 2);

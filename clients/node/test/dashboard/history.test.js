@@ -58,17 +58,21 @@ test('minutes are kept, each once, and those that are too old are not', async ()
   const now = Date.now() / 1000;
   const ago = (seconds) => Math.floor((now - seconds) / 60) * 60 + 1;
   await addMinute(own, new Map([['jobs', sampleAt(ago(8 * 86_400))]]), 30);
-  assert.equal((await rows('SELECT FROM pgfairq_dashboard.minute')).length, 1);
+  const old = "SELECT FROM pgfairq_dashboard.minute WHERE at < now() - '1 day'::interval";
+  assert.equal((await rows(old)).length, 1);
   await addMinute(own, new Map([['jobs', sampleAt(ago(7200), { ready: 5, acked: 2 })]]), 7);
   await addMinute(own, new Map([['jobs', sampleAt(ago(7200) + 30, { ready: 50 })]]), 7);
   await addMinute(own, new Map([['jobs', sampleAt(ago(7140), { ready: 9, acked: 4 })], ['other', sampleAt(ago(7140))]]), 7);
   assert.deepEqual(
-    (await rows("SELECT ready FROM pgfairq_dashboard.minute WHERE queue = 'jobs' ORDER BY at")).map((row) => row.ready),
+    (await rows("SELECT ready FROM pgfairq_dashboard.minute WHERE queue = 'jobs' AND at < now() - '1 hour'::interval ORDER BY at")).map((row) => row.ready),
     [5, 9],
   );
+  assert.equal((await rows(old)).length, 0);
   const read = (seconds, step) => own.read((reader) => minutes(reader, 'jobs', seconds, step));
-  assert.deepEqual((await read(10_800, 60)).map((one) => [one.ready, one.acked]), [[5, 2], [9, 4]]);
-  assert.deepEqual((await read(3600, 60)).length, 0);
+  // The dashboard adds minutes of its own meanwhile, of an empty queue.
+  const seen = async (seconds, step) => (await read(seconds, step)).filter((one) => one.ready > 0).map((one) => [one.ready, one.acked]);
+  assert.deepEqual(await seen(10_800, 60), [[5, 2], [9, 4]]);
+  assert.deepEqual(await seen(3600, 60), []);
   const week = await read(604_800, 86_400 * 7);
   assert.equal(Math.max(...week.map((one) => one.ready)), 9, 'of what there is, the most');
 });
@@ -86,7 +90,7 @@ test('after a restart the charts have what was before', async () => {
   }
   await chromium.close();
   const data = JSON.parse((await request(dashboard.base, '/queue.json?queue=jobs&range=3h')).text);
-  assert.equal(data.history.length, 2);
+  assert.ok(data.history.length >= 2);
   const without = await start(database.name, 'viewer');
   const text = (await request(without.base, '/queue?queue=jobs&range=7d')).text;
   assert.match(text, /30 minutes<\/b>/);

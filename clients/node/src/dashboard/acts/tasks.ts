@@ -144,7 +144,7 @@ const MANY: Record<string, Action> = {
     danger: true,
     about: ['queue'],
     of: 'narrowed',
-    says: (subject) => html`${deadOf(subject)} are removed; where done tasks are kept, they are there as cancelled.`,
+    says: (subject) => html`${deadOf(subject)} are removed; where done tasks are kept, they are there as dead.`,
     undoing: PUT_BACK,
     perform: (writer, { queue, narrow }) => cancel(writer, queue, DEAD, narrowValues(narrow)),
     then: toDead,
