@@ -185,7 +185,7 @@ export class Dashboard {
       return this.healthy();
     }
     checkHost(message, this.hosts);
-    const fixed = STATIC.get(path);
+    const fixed = json ? undefined : STATIC.get(path);
     if (fixed !== undefined && reads) {
       return fixed;
     }

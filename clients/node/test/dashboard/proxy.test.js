@@ -41,7 +41,9 @@ after(async () => {
 
 /** The addresses that a page leads to, in this dashboard. */
 const addressesOf = (text) =>
-  [...text.matchAll(/ (?:href|action|formaction|src)="([^"#][^"]*)"/g)].map((one) => one[1].replaceAll('&amp;', '&'));
+  [...text.matchAll(/ (?:href|action|formaction|src)="([^"#][^"]*)"/g)].map((one) =>
+    one[1].replace(/&(amp|#39|#96|lt|gt|quot);/g, (_, name) => ({ amp: '&', '#39': "'", '#96': '`', lt: '<', gt: '>', quot: '"' })[name]),
+  );
 
 test('a base path is before every address, whether the proxy leaves it there or not', async () => {
   assert.match(dashboard.base, /\/ops\/queues$/);

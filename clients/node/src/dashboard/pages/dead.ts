@@ -5,7 +5,7 @@ import { deadGroups, type DeadGroup, type DeadGroups, type Narrow } from '../dat
 import { findQueue, queueStats, type Queue, type QueueStats } from '../data/queues.js';
 import { count } from '../format.js';
 import { address, foreign, html, type Markup } from '../html.js';
-import { actions, badge, input, narrowParams, nextPage, notShown, number, queueLink, subgroupInput, table } from '../layout.js';
+import { actions, badge, input, narrowParams, notShown, number, queueLink, subgroupInput, table } from '../layout.js';
 import { momentOf } from './parts.js';
 import { list, unreadable } from './tasks.js';
 
@@ -85,7 +85,7 @@ function bulk(context: Context, queue: string, narrow: Narrow): Markup | false {
 }
 
 /** How the groups were counted, where not all were. */
-function counted(context: Context, queue: string, narrow: Narrow, found: DeadGroups): Markup | false {
+function counted(queue: string, narrow: Narrow, found: DeadGroups): Markup | false {
   const shown = Math.min(found.groups.length, GROUPS);
   return html`${
     found.groups.length > shown &&
@@ -93,7 +93,7 @@ function counted(context: Context, queue: string, narrow: Narrow, found: DeadGro
   }${
     found.next !== undefined &&
     html`<p class="note">${count(found.seen)} dead tasks were counted in the time of a page; it came to task ${found.next}.</p>
-        ${nextPage(context, '/dead', { queue, ...narrowParams(narrow), from: found.next }, 'Count the others')}`
+        <p class="next"><a href="${address('/dead', { queue, ...narrowParams(narrow), from: found.next })}">Count the others</a></p>`
   }`;
 }
 
@@ -108,7 +108,7 @@ async function groups(context: Context, queue: Queue, narrow: Narrow, total: num
   context.data['nextGroups'] =
     next === undefined ? null : address('/dead.json', { queue: queue.queue, ...narrowParams(narrow), from: next });
   return html`${groupTable(context, queue.queue, narrow, some.slice(0, GROUPS))}
-        ${counted(context, queue.queue, narrow, found.value)}`;
+        ${counted(queue.queue, narrow, found.value)}`;
 }
 
 async function ofQueue(context: Context, queue: Queue, dead: number): Promise<Markup> {
