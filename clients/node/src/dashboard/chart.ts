@@ -1,7 +1,7 @@
 /** Small charts as SVG. Colours are classes, so that the stylesheet has them in light and dark. */
 
 import { html, type Child, type Markup } from './html.js';
-import { duration, NOTHING } from './format.js';
+import { duration, NOTHING, utc } from './format.js';
 
 export interface Series {
   name: string;
@@ -21,6 +21,11 @@ const WIDTH = 360;
 const HEIGHT = 120;
 const TOP = 8;
 const BOTTOM = 18;
+/** Room for the numbers of the axis, and parts of a chart that each say what was there. */
+const LEFT = 46;
+const PARTS = 60;
+/** A gap that is so many steps long is one, and no line. */
+const GAP = 3;
 
 /** A round number that is not below a value: 1, 2 or 5 times a power of ten. */
 export function roundUp(value: number): number {
@@ -51,24 +56,53 @@ function path(points: readonly (Point | null)[]): string {
   return text;
 }
 
-function places(
-  times: readonly number[],
-  values: readonly (number | null)[],
-  width: number,
-  top: number,
-  bottom: number,
-  highest: number,
-): (Point | null)[] {
+interface Area {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+  highest: number;
+}
+
+/** Where a time is in a chart. */
+function across(times: readonly number[], index: number, { left, right }: Pick<Area, 'left' | 'right'>): number {
   const first = times[0] ?? 0;
   const span = Math.max((times.at(-1) ?? 0) - first, 1e-9);
-  return values.map((value, index) =>
-    value === null
-      ? null
-      : ([
-          times.length < 2 ? width : ((times[index]! - first) / span) * width,
-          bottom - (Math.min(value, highest) / highest) * (bottom - top),
-        ] as const),
-  );
+  return times.length < 2 ? right : left + ((times[index]! - first) / span) * (right - left);
+}
+
+/** The points of values; null where there is none, and where nothing was seen for long before. */
+function places(times: readonly number[], values: readonly (number | null)[], area: Area): (Point | null)[] {
+  const { top, bottom, highest } = area;
+  const steps = times.slice(1).map((time, index) => time - times[index]!);
+  const usual = [...steps].sort((a, b) => a - b)[Math.floor(steps.length / 2)] ?? 0;
+  return values.flatMap((value, index) => {
+    const gap = index > 0 && steps[index - 1]! > GAP * usual;
+    const point =
+      value === null
+        ? null
+        : ([across(times, index, area), bottom - (Math.min(value, highest) / highest) * (bottom - top)] as const);
+    return gap ? [null, point] : [point];
+  });
+}
+
+/** Parts from top to bottom, over which a browser shows what was there at the time. */
+function hovers({ times, series, format }: ChartOptions, area: Area): Markup[] {
+  const step = Math.max(1, Math.ceil(times.length / PARTS));
+  const starts = times.map((_, index) => index).filter((index) => index % step === 0);
+  return starts.map((start) => {
+    const end = Math.min(start + step, times.length - 1);
+    const x = across(times, start, area);
+    const width = Math.max(across(times, end, area) - x, 2);
+    const last = Math.max(start, end - 1);
+    const lines = series.map((one) => {
+      const value = one.values[last] ?? null;
+      return `${one.name}: ${value === null ? NOTHING : format(value)}`;
+    });
+    return html`<rect class="hover" x="${x.toFixed(1)}" y="${area.top}" width="${width.toFixed(1)}" height="${
+      area.bottom - area.top
+    }"><title>${[utc(times[last]!), ...lines].join('\n')}</title></rect>`;
+  });
 }
 
 function highestOf(series: readonly Series[]): number {
@@ -107,9 +141,11 @@ export function lineChart(options: ChartOptions): Markup {
   const { times, series } = thinned(options);
   const highest = roundUp(highestOf(series));
   const bottom = HEIGHT - BOTTOM;
+  const area = { left: LEFT, right: WIDTH, top: TOP, bottom, highest };
+  const middle = (TOP + bottom) / 2;
   const span = times.length < 2 ? 0 : times.at(-1)! - times[0]!;
   const lines = series.map((one) => {
-    const points = places(times, one.values, WIDTH, TOP, bottom, highest);
+    const points = places(times, one.values, area);
     return html`<path class="line ${one.colour}" d="${path(points)}"/>`;
   });
   const legend = series.map((one, index) => {
@@ -120,10 +156,13 @@ export function lineChart(options: ChartOptions): Markup {
   const before = span < 1 ? 'just begun' : `${duration(Math.round(span))} ago`;
   return html`<figure class="chart"><figcaption>${title}</figcaption>
         <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${title}">
-            <path class="grid" d="M0 ${bottom}H${WIDTH}M0 ${TOP}H${WIDTH}M0 ${(TOP + bottom) / 2}H${WIDTH}"/>
-            <text x="2" y="${TOP + 10}">${format(highest)}</text>
-            ${lines}
-            <text x="0" y="${HEIGHT - 4}">${before}</text>
+            <path class="grid" d="M${LEFT} ${bottom}H${WIDTH}M${LEFT} ${TOP}H${WIDTH}M${LEFT} ${middle}H${WIDTH}M${LEFT} ${TOP}V${bottom}"/>
+            <text x="${LEFT - 5}" y="${TOP + 6}" class="end">${format(highest)}</text>
+            <text x="${LEFT - 5}" y="${middle + 4}" class="end">${format(highest / 2)}</text>
+            <text x="${LEFT - 5}" y="${bottom + 1}" class="end">0</text>
+            ${lines}${hovers({ ...options, times, series }, area)}
+            <text x="${LEFT}" y="${HEIGHT - 4}">${before}</text>
+            ${span >= 120 && html`<text x="${(LEFT + WIDTH) / 2}" y="${HEIGHT - 4}" class="middle">${duration(Math.round(span / 2))} ago</text>`}
             <text x="${WIDTH}" y="${HEIGHT - 4}" class="end">now</text>
         </svg><ul class="legend">${legend}</ul></figure>`;
 }
@@ -132,7 +171,8 @@ export function lineChart(options: ChartOptions): Markup {
 export function sparkline(times: readonly number[], values: readonly (number | null)[], label: string): Markup {
   const all = { title: label, times, format: String, series: [{ name: label, colour: 'one', values }] } as const;
   const { times: some, series } = thinned(all);
-  const points = places(some, series[0]!.values, 90, 2, 20, Math.max(highestOf(series), 1));
+  const area = { left: 0, right: 90, top: 2, bottom: 20, highest: Math.max(highestOf(series), 1) };
+  const points = places(some, series[0]!.values, area);
   return html`<svg class="spark" viewBox="0 0 90 22" role="img" aria-label="${label}">
         <path class="grid" d="M0 20.5H90"/><path class="line one" d="${path(points)}"/></svg>`;
 }

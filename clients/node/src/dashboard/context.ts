@@ -2,7 +2,7 @@
 
 import type { Database, Reader } from './database.js';
 import type { Server } from './data/server.js';
-import type { Markup } from './html.js';
+import type { AddressParams, Markup } from './html.js';
 import type { Params } from './params.js';
 import type { Sampler } from './sampler.js';
 import type { Visit } from './visits.js';
@@ -10,14 +10,20 @@ import type { Visit } from './visits.js';
 export interface Context {
   path: string;
   params: Params;
+  /** what the page has read, for programs: each page puts it there under names of its own */
+  data: Record<string, unknown>;
   /** the address of this page with other parameters */
-  withParams(changes: Record<string, string | number | undefined>): string;
+  withParams(changes: AddressParams): string;
   database: Database;
   reader: Reader;
   server: Server;
   sampler: Sampler;
-  /** whether pages have actions */
+  /** whether pages have actions, for this visitor */
   writable: boolean;
+  /** whether the script has asked for it, to bring a page up to date */
+  live: boolean;
+  /** whether a proxy says who visitors are, so that there is no signing out here */
+  named: boolean;
   /** who has signed in; undefined where that is not asked for */
   visit: Visit | undefined;
 }
@@ -40,7 +46,7 @@ export interface View {
   title: string;
   section?: Section;
   body: Markup;
-  /** whether the page may be asked to load itself again every few seconds */
+  /** whether the page goes with the time, so that it is loaded again every few seconds */
   refreshable?: boolean;
 }
 

@@ -86,8 +86,8 @@ export class Database {
   }
 
   /** An action's transaction. */
-  write<T>(sql: string, values: readonly unknown[]): Promise<T[]> {
-    return this.transaction(false, async (client) => (await client.query(sql, [...values])).rows as T[]);
+  write<T>(work: (writer: Reader) => Promise<T>): Promise<T> {
+    return this.transaction(false, (client) => work(new Reader(client)));
   }
 
   async close(): Promise<void> {

@@ -5,10 +5,12 @@ import type { IncomingMessage } from 'node:http';
 import { isLoopback } from './options.js';
 import { Problem } from './problem.js';
 
-/** Nothing is loaded but the stylesheet and the icon, from here; nothing else runs or frames. */
+/** Nothing is loaded but the script, the stylesheet and the icon, from here; nothing else runs or frames. */
 export const HEADERS: Readonly<Record<string, string>> = {
   'Content-Security-Policy': [
     "default-src 'none'",
+    "script-src 'self'",
+    "connect-src 'self'",
     "style-src 'self'",
     "img-src 'self'",
     "form-action 'self'",
@@ -64,10 +66,23 @@ export function cameByTls(request: IncomingMessage): boolean {
   return /^https:/i.test(origin ?? '') || /^https\b/i.test(String(forwarded ?? ''));
 }
 
+/** Whether a program asks, rather than a browser for its visitor. */
+export function wantsJson(request: IncomingMessage): boolean {
+  const accept = (request.headers.accept ?? '').toLowerCase();
+  return accept.includes('application/json') && !accept.includes('text/html');
+}
+
+/** The token that a program sends. */
+export function bearerOf(request: IncomingMessage): string | undefined {
+  return /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+}
+
+/** A form of who has signed in may have a payload in it. */
 const LARGEST_FORM = 16_384;
+const LARGEST_PAYLOAD_FORM = 1_048_576;
 
 /** The fields of a form. */
-export async function readForm(request: IncomingMessage): Promise<URLSearchParams> {
+export async function readForm(request: IncomingMessage, signedIn: boolean): Promise<URLSearchParams> {
   const type = (request.headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase();
   if (type !== 'application/x-www-form-urlencoded') {
     throw new Problem(415, 'This is no form.');
@@ -76,7 +91,7 @@ export async function readForm(request: IncomingMessage): Promise<URLSearchParam
   let size = 0;
   for await (const chunk of request) {
     size += (chunk as Buffer).length;
-    if (size > LARGEST_FORM) {
+    if (size > (signedIn ? LARGEST_PAYLOAD_FORM : LARGEST_FORM)) {
       throw new Problem(413, 'The form is too large.');
     }
     chunks.push(chunk as Buffer);

@@ -69,11 +69,26 @@ export function foreignBlock(text: string): Markup {
   return html`<pre class="foreign">${visible(text)}</pre>`;
 }
 
-/** The path of a page. Parameters that are undefined are left out, and an empty one stays. */
-export function address(path: string, params: Record<string, string | number | undefined> = {}): string {
+export type AddressParams = Record<string, string | number | readonly string[] | undefined>;
+
+/** Where the dashboard is reached below a proxy: before the path of each page. Said once, at the start. */
+let base = '';
+
+export function setBasePath(path: string): void {
+  base = path;
+}
+
+/** Of a path the part behind the base path, whether the proxy has left that there or not. */
+export function withoutBase(path: string): string {
+  return base !== '' && (path === base || path.startsWith(`${base}/`)) ? path.slice(base.length) || '/' : path;
+}
+
+/** The address of a page. Parameters that are undefined are left out, an empty one stays, and a list is given one by one. */
+export function address(path: string, params: AddressParams = {}): string {
   const query = Object.entries(params)
+    .flatMap(([name, value]) => (Array.isArray(value) ? value.map((one) => [name, one]) : [[name, value]]))
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value!)}`)
+    .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value as string)}`)
     .join('&');
-  return query === '' ? path : `${path}?${query}`;
+  return base + (query === '' ? path : `${path}?${query}`);
 }

@@ -9,6 +9,8 @@ import { server } from './data/server.js';
 import { isLoopback, parseOptions, USAGE, UsageError, type Options } from './options.js';
 import { Problem } from './problem.js';
 import { Sampler } from './sampler.js';
+import { Audit } from './audit.js';
+import { setBasePath } from './html.js';
 import { Dashboard } from './server.js';
 
 const VERSION: string = (require('../../package.json') as { version: string }).version;
@@ -43,11 +45,13 @@ async function check(database: Database): Promise<void> {
 
 function say(options: Options, port: number): void {
   const host = options.host.includes(':') ? `[${options.host}]` : options.host;
-  const lines = [`pgfairq dashboard: http://${host}:${port}/`];
+  const lines = [`pgfairq dashboard: http://${host}:${port}${options.basePath}/`];
   if (options.tokenIsNew) {
     lines.push(`token to sign in:  ${options.token}`);
   }
-  if (options.token === undefined) {
+  if (options.userHeader !== undefined) {
+    lines.push(`Who reaches this port can say who they are, in the header ${options.userHeader}: let only the proxy do so.`);
+  } else if (options.token === undefined) {
     lines.push('No token is asked for: every user of this machine sees what the role may read (see --token-file).');
   }
   if (!isLoopback(options.host)) {
@@ -66,11 +70,13 @@ function untilSignal(): Promise<void> {
 async function run(options: Options): Promise<void> {
   // pg takes the user of the environment; libpq that of the process, where there is none.
   process.env['PGUSER'] ??= process.env['USER'] ?? userInfo().username;
+  const audit = new Audit(options.auditFile);
+  setBasePath(options.basePath);
   const database = new Database(options.connection === undefined ? {} : { connectionString: options.connection });
   await check(database);
-  const sampler = new Sampler(database, options.sample);
+  const sampler = new Sampler(database, options.sample, options.historyDays);
   await sampler.start();
-  const dashboard = new Dashboard(options, database, sampler);
+  const dashboard = new Dashboard(options, database, sampler, audit);
   const http = await dashboard.listen();
   const bound = http.address();
   say(options, typeof bound === 'object' && bound !== null ? bound.port : options.port);

@@ -11,11 +11,19 @@ DATABASE_URL, or else PGHOST, PGUSER, PGDATABASE and so on.
 
   --listen [HOST:]PORT   where to listen; 127.0.0.1:8642
   --host NAME            another name by which browsers reach it (may be given again)
+  --base-path PATH       the path by which browsers reach it below a proxy, such as /queues
   --write                lets who has signed in pause, resume, revive, cancel and set weights
   --token-file FILE      the token to sign in with; else PGFAIRQ_DASHBOARD_TOKEN, else a new one
                          is made and printed if one is needed: with --write, or where others than
                          this machine can connect
+  --user-header NAME     a proxy in front has signed visitors in, and says in this header who they
+                         are; it is trusted, so only the proxy may reach the port
+  --role-header NAME     in this header it says which roles they have
+  --operator-role ROLE   who has this one may act, with --write; others look. operator
+  --audit-file FILE      a line for each action goes there; else to the standard error
   --sample SECONDS       time between samples for the charts, 1 to 60; 5
+  --history DAYS         keeps figures of each minute in a table, 1 to 90 days, so that charts survive
+                         a restart; it needs the table of DASHBOARD.md
   --help, --version
 `;
 
@@ -25,12 +33,34 @@ export interface Options {
   port: number;
   names: string[];
   write: boolean;
+  /** what addresses begin with; empty: nothing */
+  basePath: string;
   /** undefined: none is asked for */
   token: string | undefined;
   /** whether it was made here, and has to be told */
   tokenIsNew: boolean;
   sample: number;
+  /** in small letters; undefined: visitors sign in with the token, if there is one */
+  userHeader: string | undefined;
+  roleHeader: string | undefined;
+  operatorRole: string;
+  auditFile: string | undefined;
+  /** how many days are kept in the table; undefined: none */
+  historyDays: number | undefined;
 }
+
+const WITH_VALUE = [
+  '--listen',
+  '--host',
+  '--base-path',
+  '--token-file',
+  '--user-header',
+  '--role-header',
+  '--operator-role',
+  '--audit-file',
+  '--sample',
+  '--history',
+];
 
 /** What is wrong with the command line. */
 export class UsageError extends Error {}
@@ -56,6 +86,14 @@ function sampleSeconds(value: string): number {
     throw new UsageError(`--sample is “${value}”; it takes seconds, from 1 to 60`);
   }
   return seconds;
+}
+
+function historyDays(value: string | undefined): number | undefined {
+  const days = value === undefined ? undefined : /^\d+$/.test(value) ? Number(value) : NaN;
+  if (days !== undefined && !(days >= 1 && days <= 90)) {
+    throw new UsageError(`--history is “${value}”; it takes a number of days, from 1 to 90`);
+  }
+  return days;
 }
 
 function givenToken(file: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
@@ -89,7 +127,7 @@ function split(args: readonly string[]): { options: [string, string][]; rest: st
       rest.push(argument);
     } else if (name === '--write') {
       options.push([name, '']);
-    } else if (['--listen', '--host', '--token-file', '--sample'].includes(name)) {
+    } else if (WITH_VALUE.includes(name)) {
       const value = given ?? args[(index += 1)];
       if (value === undefined) {
         throw new UsageError(`${name} takes a value`);
@@ -100,6 +138,40 @@ function split(args: readonly string[]): { options: [string, string][]; rest: st
     }
   }
   return { options, rest };
+}
+
+function basePath(value: string): string {
+  const path = value.replace(/\/+$/, '');
+  if (path !== '' && !/^(\/[\w.~-]+)+$/.test(path)) {
+    throw new UsageError(`--base-path is “${value}”; it takes a path such as /queues`);
+  }
+  return path;
+}
+
+function headerName(option: string, value: string | undefined): string | undefined {
+  if (value !== undefined && !/^[\w-]+$/.test(value)) {
+    throw new UsageError(`${option} is “${value}”; it takes the name of a header, such as X-Forwarded-User`);
+  }
+  return value?.toLowerCase();
+}
+
+type Headers = Pick<Options, 'userHeader' | 'roleHeader' | 'operatorRole'>;
+
+/** What a proxy says of visitors. */
+function headers(last: (name: string) => string | undefined, write: boolean): Headers {
+  const userHeader = headerName('--user-header', last('--user-header'));
+  const roleHeader = headerName('--role-header', last('--role-header'));
+  const operatorRole = last('--operator-role') ?? 'operator';
+  if (userHeader === undefined && (roleHeader !== undefined || last('--operator-role') !== undefined)) {
+    throw new UsageError('--role-header and --operator-role are for visitors whom --user-header names; give that, too');
+  }
+  if (userHeader !== undefined && write && roleHeader === undefined) {
+    throw new UsageError('--write with --user-header takes --role-header, which says who may act');
+  }
+  if (!/^[^\s,;]+$/.test(operatorRole)) {
+    throw new UsageError(`--operator-role is “${operatorRole}”; it takes one word`);
+  }
+  return { userHeader, roleHeader, operatorRole };
 }
 
 export function parseOptions(args: readonly string[], environment: NodeJS.ProcessEnv): Options {
@@ -115,8 +187,16 @@ export function parseOptions(args: readonly string[], environment: NodeJS.Proces
   const { host, port } = listenAddress(last('--listen') ?? '8642');
   const write = last('--write') !== undefined;
   const given = givenToken(last('--token-file'), environment);
-  const needed = write || !isLoopback(host);
+  const proxy = headers(last, write);
+  if (proxy.userHeader !== undefined && given !== undefined) {
+    throw new UsageError('there is a token, and --user-header; give one of them');
+  }
+  const needed = proxy.userHeader === undefined && (write || !isLoopback(host));
   return {
+    ...proxy,
+    basePath: basePath(last('--base-path') ?? ''),
+    auditFile: last('--audit-file'),
+    historyDays: historyDays(last('--history')),
     connection,
     host,
     port,

@@ -1,8 +1,11 @@
 /** What a request says in its address, checked before anything is done with it. */
 
+import type { Narrow } from './data/dead.js';
 import { Problem } from './problem.js';
 
 const LONGEST = 4096;
+/** Tasks that can be chosen on a page, with room. */
+const MOST_IDS = 200;
 
 export class Params {
   constructor(private readonly values: URLSearchParams) {}
@@ -20,6 +23,15 @@ export class Params {
     return value;
   }
 
+  /** A text of a form, which may be longer. */
+  long(name: string): string | undefined {
+    const value = this.values.get(name);
+    if (value?.includes('\0') === true) {
+      throw new Problem(400, `The parameter ${name} has a character with code 0.`);
+    }
+    return value?.replaceAll('\r\n', '\n');
+  }
+
   /** A tenant to choose by. An empty field stands for all; `nogroup` for those without a group. */
   group(): string | undefined {
     return this.text('group') || (this.text('nogroup') === undefined ? undefined : '');
@@ -28,6 +40,17 @@ export class Params {
   /** The same for a subgroup, with `nosubgroup`. */
   subgroup(): string | undefined {
     return this.text('subgroup') || (this.text('nosubgroup') === undefined ? undefined : '');
+  }
+
+  /** The same for a name of tasks, with `noname`. */
+  name(): string | undefined {
+    return this.text('name') || (this.text('noname') === undefined ? undefined : '');
+  }
+
+  /** What a list of dead tasks is narrowed to; of errors the beginning, with `noerror` for none. */
+  narrow(): Narrow {
+    const error = this.text('error') || (this.text('noerror') === undefined ? undefined : '');
+    return { group: this.group(), subgroup: this.subgroup(), name: this.name(), error };
   }
 
   required(name: string): string {
@@ -49,6 +72,20 @@ export class Params {
       );
     }
     return value;
+  }
+
+  /** Ids of tasks, each once; it may be none. */
+  ids(name: string): string[] {
+    const all = this.values.getAll(name);
+    const wrong = all.find((value) => !isId(value));
+    if (wrong !== undefined || all.length > MOST_IDS) {
+      throw new Problem(
+        400,
+        wrong === undefined ? `${all.length} tasks are chosen.` : `The parameter ${name} is no id of a task: “${wrong}”.`,
+        wrong === undefined ? `It may be ${MOST_IDS}.` : 'An id is a whole number above zero.',
+      );
+    }
+    return [...new Set(all)];
   }
 
   requiredId(name: string): string {

@@ -1,10 +1,14 @@
 /**
- * What queues looked like in the last half hour, for charts: the engine keeps counters, and no
- * history. It is in the memory of this process, begins when that starts, and is bounded.
+ * What queues looked like, for charts: the engine keeps counters, and no history. The last half hour is in the memory of
+ * this process, which is bounded; so are the last three hours by minutes. Where there is a table for it, minutes go there,
+ * too, and survive a restart.
  */
 
-import { queueStats, type QueueStats } from './data/queues.js';
-import type { Database } from './database.js';
+import { addMinute, minutes, prepareHistory } from './data/history.js';
+import { histograms, quantile, queueStats, type Histogram, type QueueStats } from './data/queues.js';
+import { receipts } from './data/workers.js';
+import type { Database, Reader } from './database.js';
+import { FOLLOWED, Flights, type InFlight } from './flights.js';
 
 /** A moment of a queue. */
 export interface Sample {
@@ -19,11 +23,21 @@ export interface Sample {
   claimed: number | null;
   acked: number | null;
   failed: number | null;
+  /** of the waits and runs since the minute before; null: there were none, or it is no sample of a minute */
   wait_p95: number | null;
   run_p95: number | null;
 }
 
-const SPAN_SECONDS = 1800;
+/** What of the past a page shows: for how long, in which steps; `table`: only where minutes are kept. */
+export const RANGES = {
+  '30m': { words: '30 minutes', seconds: 1800, step: 0, table: false },
+  '3h': { words: '3 hours', seconds: 10_800, step: 60, table: false },
+  '1d': { words: '1 day', seconds: 86_400, step: 600, table: true },
+  '7d': { words: '7 days', seconds: 604_800, step: 3600, table: true },
+} as const;
+export type Range = keyof typeof RANGES;
+
+const MINUTE = 60;
 const QUEUES = 300;
 /** How much of a connection's time sampling may take: one part of so many. */
 const SHARE = 20;
@@ -54,27 +68,67 @@ function sampleOf(time: number, stats: QueueStats, earlier: Earlier | undefined)
     claimed: perSecond((s) => s.claimed),
     acked: perSecond((s) => s.acked),
     failed: perSecond((s) => s.nacked + s.expired),
-    wait_p95: stats.wait_p95,
-    run_p95: stats.run_p95,
+    wait_p95: null,
+    run_p95: null,
   };
 }
 
-export class Sampler {
+/** Samples of queues, so many seconds back. */
+class Histories {
   private readonly histories = new Map<string, Sample[]>();
-  private readonly earlier = new Map<string, Earlier>();
+
+  constructor(private readonly seconds: number) {}
+
+  of(queue: string): readonly Sample[] {
+    return this.histories.get(queue) ?? [];
+  }
+
+  /** Adds a sample of each queue, and forgets queues that are not among them. */
+  add(samples: ReadonlyMap<string, Sample>): void {
+    for (const [queue, sample] of samples) {
+      const history = this.histories.get(queue) ?? [];
+      history.push(sample);
+      while (history[0]!.time < sample.time - this.seconds) {
+        history.shift();
+      }
+      this.histories.set(queue, history);
+    }
+    for (const queue of this.histories.keys()) {
+      if (!samples.has(queue)) {
+        this.histories.delete(queue);
+      }
+    }
+  }
+}
+
+/** Whether two looks at the counters are in different minutes. */
+const nextMinute = (before: number, now: number): boolean => Math.floor(before / MINUTE) < Math.floor(now / MINUTE);
+
+export class Sampler {
+  private readonly flights = new Flights();
+  private readonly recent = new Histories(RANGES['30m'].seconds);
+  private readonly byMinute = new Histories(RANGES['3h'].seconds);
+  private earlier = new Map<string, Earlier>();
+  /** of the last sample of a minute */
+  private minute: { time: number; stats: Map<string, Earlier>; histograms: Map<string, Histogram> } | undefined;
   private timer: NodeJS.Timeout | undefined;
   private ended = false;
   readonly since = Date.now() / 1000;
-  /** why the last sample could not be taken */
+  /** why the last sample could not be taken, or a minute not be kept */
   failing: string | undefined;
 
+  /** `days`: so long minutes are kept in a table; undefined: there is none. */
   constructor(
     private readonly database: Database,
     readonly interval: number,
+    readonly days?: number | undefined,
   ) {}
 
   /** The first sample is there when this returns. */
   async start(): Promise<void> {
+    if (this.days !== undefined) {
+      await prepareHistory(this.database);
+    }
     await this.sample();
     this.schedule(this.interval * 1000);
   }
@@ -84,8 +138,22 @@ export class Sampler {
     clearTimeout(this.timer);
   }
 
+  /** How long the lease of a receipt has been there. */
+  inFlight(receipt: string): InFlight {
+    return this.flights.of(receipt);
+  }
+
   history(queue: string): readonly Sample[] {
-    return this.histories.get(queue) ?? [];
+    return this.recent.of(queue);
+  }
+
+  /** What was seen of a queue in a range, the earliest first. */
+  async range(reader: Reader, queue: string, range: Range): Promise<readonly Sample[]> {
+    const { seconds, step } = RANGES[range];
+    if (this.days !== undefined && step > 0) {
+      return minutes(reader, queue, seconds, step);
+    }
+    return range === '30m' ? this.recent.of(queue) : this.byMinute.of(queue);
   }
 
   private schedule(delay: number): void {
@@ -105,24 +173,44 @@ export class Sampler {
   }
 
   private async sample(): Promise<void> {
-    const stats = await this.database.read((reader) => queueStats(reader));
+    const due = this.minute === undefined || nextMinute(this.minute.time, Date.now() / 1000);
+    const { stats, held, waits } = await this.database.read(async (reader) => {
+      const all = await queueStats(reader);
+      const leased = all.reduce((number, one) => number + (one.leased ?? 0), 0);
+      return {
+        stats: all.slice(0, QUEUES),
+        held: leased > FOLLOWED ? undefined : await receipts(reader),
+        waits: due ? await histograms(reader) : undefined,
+      };
+    });
     const time = Date.now() / 1000;
-    const kept = stats.slice(0, QUEUES);
-    for (const one of kept) {
-      const history = this.histories.get(one.queue) ?? [];
-      history.push(sampleOf(time, one, this.earlier.get(one.queue)));
-      while (history[0]!.time < time - SPAN_SECONDS) {
-        history.shift();
-      }
-      this.histories.set(one.queue, history);
-      this.earlier.set(one.queue, { time, stats: one });
+    this.flights.look(time, held);
+    this.recent.add(new Map(stats.map((one) => [one.queue, sampleOf(time, one, this.earlier.get(one.queue))])));
+    this.earlier = new Map(stats.map((one) => [one.queue, { time, stats: one }]));
+    if (waits !== undefined) {
+      await this.keepMinute(time, stats, waits);
     }
-    const names = new Set(kept.map((one) => one.queue));
-    for (const name of this.histories.keys()) {
-      if (!names.has(name)) {
-        this.histories.delete(name);
-        this.earlier.delete(name);
-      }
+  }
+
+  /** A sample of the minute that has ended: of what happened in it, and of waits and runs in it alone. */
+  private async keepMinute(time: number, stats: readonly QueueStats[], waits: Map<string, Histogram>): Promise<void> {
+    const before = this.minute;
+    this.minute = { time, stats: new Map(stats.map((one) => [one.queue, { time, stats: one }])), histograms: waits };
+    if (before === undefined) {
+      return;
+    }
+    const samples = new Map(
+      stats.map((one): [string, Sample] => {
+        const earlier = before.stats.get(one.queue);
+        const continued = earlier?.stats.stats_reset === one.stats_reset;
+        const between = (kind: 'wait' | 'run'): number | null =>
+          continued ? quantile(waits.get(one.queue)?.[kind], before.histograms.get(one.queue)?.[kind], 0.95) : null;
+        return [one.queue, { ...sampleOf(time, one, earlier), wait_p95: between('wait'), run_p95: between('run') }];
+      }),
+    );
+    this.byMinute.add(samples);
+    if (this.days !== undefined) {
+      await addMinute(this.database, samples, this.days);
     }
   }
 }

@@ -3,7 +3,7 @@
 export const STYLE = `
 :root {
   color-scheme: light dark;
-  --page: #f6f7f9; --card: #ffffff; --text: #1c2430; --quiet: #647083; --edge: #dfe3ea; --soft: #eef1f5;
+  --page: #f6f7f9; --card: #ffffff; --text: #1c2430; --quiet: #566072; --edge: #dfe3ea; --soft: #eef1f5;
   --link: #1d5fbf; --accent: #2a6fdb; --one: #2a6fdb; --two: #12907c; --three: #c98a12; --four: #cc3d4d;
   --good: #12734f; --good-soft: #ddf3e8; --warn: #8a5a00; --warn-soft: #fdf0cf; --bad: #b3263a; --bad-soft: #fde3e6;
 }
@@ -48,6 +48,7 @@ td > a > .foreign { min-width: 7em; }
 th[title] { text-decoration: underline dotted; text-underline-offset: 3px; cursor: help; }
 tbody tr + tr td { border-top: 1px solid var(--soft); }
 tbody tr:hover td { background: var(--soft); }
+footer a, .note a, .narrowed a, .warning a, .notice a { text-decoration: underline; }
 .number { text-align: right; white-space: nowrap; }
 .foreign { overflow-wrap: anywhere; unicode-bidi: isolate; }
 bdi.foreign { white-space: pre-wrap; }
@@ -88,6 +89,8 @@ svg text.value { fill: var(--text); }
 .line { fill: none; stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; vector-effect: non-scaling-stroke; }
 .line.one { stroke: var(--one); } .line.two { stroke: var(--two); } .line.three { stroke: var(--three); } .line.four { stroke: var(--four); }
 .bar.one { fill: var(--one); } .bar.warn { fill: var(--three); } .bar.bad { fill: var(--four); }
+.hover { fill: transparent; }
+.hover:hover { fill: var(--quiet); fill-opacity: 0.18; }
 .track { fill: var(--soft); }
 .mark { stroke: var(--three); stroke-width: 2; fill: none; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 14px; margin: 4px 0 0; padding: 0; font-size: 12.5px; color: var(--quiet); }
@@ -110,14 +113,34 @@ button:hover, .button:hover { border-color: var(--accent); text-decoration: none
 .confirm button { background: var(--accent); border-color: var(--accent); color: #fff; }
 .confirm button.danger { background: var(--bad); border-color: var(--bad); }
 @media (prefers-color-scheme: dark) { .confirm button { color: #0d1218; } }
+textarea { font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, monospace; color: var(--text); background: var(--card); border: 1px solid var(--edge); border-radius: 6px; padding: 6px 9px; width: 100%; }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.chosen { margin: 10px 0 0; }
+.undo { display: flex; gap: 14px; align-items: baseline; justify-content: space-between; border: 1px solid var(--edge); border-radius: 8px; background: var(--card); padding: 6px 14px; margin: 0 0 12px; }
+.live { margin-left: 6px; }
+progress { width: 90px; height: 10px; accent-color: var(--accent); vertical-align: middle; }
+details > summary { cursor: pointer; }
 .plain { background: none; border: 0; color: var(--link); padding: 0; }
 .fields { display: grid; gap: 10px; }
 .fields label { display: grid; grid-template-columns: 11em 9em 1fr; gap: 10px; align-items: center; }
+.fields label.wide { grid-template-columns: 11em 1fr; }
+.fields label.wide .none { grid-column: 2; }
 main > .facts { margin-bottom: 14px; }
 @media (max-width: 700px) {
   header, main, footer { padding-left: 14px; padding-right: 14px; }
   .fields label { grid-template-columns: 1fr; gap: 2px; }
   .search input { width: 100%; }
+  .scroll { background: none; border: 0; overflow-x: visible; }
+  table, thead, tbody, tr, td, caption { display: block; }
+  thead { position: absolute; left: -9999px; }
+  tr { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 6px 12px; margin: 0 0 10px; }
+  tbody tr + tr td, tbody tr td { border: 0; }
+  td, td.number { display: flex; justify-content: space-between; align-items: baseline; gap: 14px; padding: 3px 0; text-align: right; white-space: normal; }
+  td::before { content: attr(data-name); color: var(--quiet); font-size: 13px; flex: 0 0 auto; }
+  td:empty { display: none; }
+  td .foreign { max-width: 62vw; }
+  caption { padding: 0 0 6px; border: 0; }
+  .undo { flex-wrap: wrap; }
 }
 `.trimStart();
 

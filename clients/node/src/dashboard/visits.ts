@@ -5,11 +5,19 @@
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
+import type { Undo } from './acts/action.js';
+
 export interface Visit {
   readonly csrf: string;
+  /** who it is: for people, and for the audit */
+  readonly user: string;
+  /** whether it may act, where the dashboard can */
+  readonly operator: boolean;
   expires: number;
   /** what the last action came to; said once, on the next page */
   notice?: string | undefined;
+  /** how the last action is undone, until then */
+  undo?: { readonly id: string; readonly says: string; readonly run: Undo; readonly until: number; readonly to: string } | undefined;
 }
 
 const VISIT_MS = 12 * 3600 * 1000;
@@ -17,6 +25,8 @@ const VISITS = 1000;
 /** So many wrong tokens an address may give within so long. */
 const GUESSES = 20;
 const GUESSES_MS = 60_000;
+/** So long an action can be undone. */
+export const UNDO_MS = 600_000;
 
 /** Whether two texts are equal, in a time that does not depend on where they differ. */
 export function sameText(a: string, b: string): boolean {
@@ -31,9 +41,11 @@ export function newToken(): string {
 export class Visits {
   private readonly visits = new Map<string, Visit>();
 
+  /** Without a token nobody signs in: visits are those of users whom a proxy names. */
   constructor(
-    private readonly token: string,
+    private readonly token: string | undefined,
     private readonly cookie: string,
+    private readonly path = '/',
   ) {}
 
   /** How many wrong tokens have come from an address of late. */
@@ -60,19 +72,44 @@ export class Visits {
     found.count += 1;
   }
 
-  /** The cookie of a new visit; undefined: this is not the token. `secure`: the browser came by TLS. */
-  signIn(token: string, address: string, secure: boolean): string | undefined {
-    if (!sameText(token, this.token)) {
-      this.noteGuess(address);
-      return undefined;
+  /** Whether this is the token; a wrong one is counted. */
+  isToken(token: string, address: string): boolean {
+    if (this.token !== undefined && sameText(token, this.token)) {
+      return true;
     }
+    this.noteGuess(address);
+    return false;
+  }
+
+  private begin(key: string, user: string, operator: boolean): Visit {
     const oldest = this.visits.keys().next();
     if (this.visits.size >= VISITS && !oldest.done) {
       this.visits.delete(oldest.value);
     }
+    const visit = { csrf: newToken(), user, operator, expires: Date.now() + VISIT_MS };
+    this.visits.set(key, visit);
+    return visit;
+  }
+
+  /** The cookie of a new visit; undefined: this is not the token. `secure`: the browser came by TLS. */
+  signIn(token: string, address: string, secure: boolean): string | undefined {
+    if (!this.isToken(token, address)) {
+      return undefined;
+    }
     const name = newToken();
-    this.visits.set(name, { csrf: newToken(), expires: Date.now() + VISIT_MS });
+    this.begin(name, 'token', true);
     return this.header(name, VISIT_MS / 1000, secure);
+  }
+
+  /** The visit of a user whom a proxy names, as an operator or as a viewer; it goes on while there is room. */
+  ofUser(user: string, operator: boolean): Visit {
+    const key = `${operator ? 'operator' : 'viewer'} ${user}`;
+    const known = this.visits.get(key);
+    if (known === undefined || known.expires < Date.now()) {
+      this.visits.delete(key);
+      return this.begin(key, user, operator);
+    }
+    return known;
   }
 
   find(cookies: string | undefined): Visit | undefined {
@@ -100,6 +137,6 @@ export class Visits {
   }
 
   private header(value: string, seconds: number, secure: boolean): string {
-    return `${this.cookie}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}${secure ? '; Secure' : ''}`;
+    return `${this.cookie}=${value}; Path=${this.path}; HttpOnly; SameSite=Strict; Max-Age=${seconds}${secure ? '; Secure' : ''}`;
   }
 }

@@ -209,7 +209,10 @@ test('forms of other types and sizes are refused', async () => {
   for (const type of ['text/plain', 'application/json', 'multipart/form-data; boundary=x', '']) {
     assert.equal((await pause({ confirmed: 'yes', csrf }, { Cookie: cookie, 'Content-Type': type })).status, 415, type);
   }
-  assert.equal((await pause({ confirmed: 'yes', csrf, more: 'x'.repeat(20_000) }, { Cookie: cookie })).status, 413);
+  assert.equal((await pause({ confirmed: 'yes', csrf, more: 'x'.repeat(1_100_000) }, { Cookie: cookie })).status, 413);
+  const early = new URLSearchParams({ token: 'x'.repeat(20_000) }).toString();
+  const headers = { Origin: writing.base, 'Content-Type': FORM };
+  assert.equal((await request(writing.base, '/sign-in', { method: 'POST', headers, body: early })).status, 413, 'less, before signing in');
   assert.equal(await paused(), false);
 });
 
@@ -315,7 +318,7 @@ test('every answer says what browsers may do with it', async () => {
   for (const { headers } of answers) {
     assert.match(
       headers['content-security-policy'],
-      /^default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/,
+      /^default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/,
     );
     assert.equal(headers['x-content-type-options'], 'nosniff');
     assert.equal(headers['x-frame-options'], 'DENY');

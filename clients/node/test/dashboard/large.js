@@ -72,9 +72,13 @@ test('no page takes a second', async (t) => {
     `/tasks?${q}&name=none`,
     `/task?${q}&id=${ids.last}`,
     '/dead',
+    `/dead?${q}`,
+    `/dead?${q}&error=failed`,
     `/dead?${q}&group=none`,
     '/leases',
     '/sessions',
+    '/queues.json',
+    `/dead.json?${q}`,
     '/schedules',
     `/archive?${q}`,
     `/archive?${q}&outcome=expired`,
@@ -83,6 +87,8 @@ test('no page takes a second', async (t) => {
     `/search?q=${ids.last}`,
     '/search?q=key%20999999',
     '/search?q=tenant%2077',
+    '/search?q=9999',
+    '/search?q=none%20of%20them',
     '/settings',
   ];
   const slow = [];
@@ -109,7 +115,7 @@ test('the dead at the far end of the table are reached by going on', async () =>
   let pages = 0;
   while (next !== undefined) {
     const { text } = await request(dashboard.base, next);
-    found += (text.match(/<code><bdi class="foreign">failed</g) ?? []).length;
+    found += (text.match(/data-name="Last error"><code><bdi class="foreign">failed</g) ?? []).length;
     next = /rel="next" href="([^"]+)"/.exec(text)?.[1].replaceAll('&amp;', '&');
     pages += 1;
   }

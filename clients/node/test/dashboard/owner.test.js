@@ -124,9 +124,9 @@ test('no action runs it as the operator', async () => {
   await act('revive', { ...of, id: tasks.dead });
   await act('cancel', { ...of, id: tasks.ready });
   await act('cancel', { ...of, id: tasks.leased });
-  await act('revive-tenant', { ...of, group: 'g1' });
-  await act('revive-tenant-name', { ...of, group: 'g2', name: 'task' });
-  await act('revive-name', { ...of, name: 'task' });
-  await act('revive-all', of);
+  await act('revive-dead', { ...of, group: 'g1' });
+  await act('revive-dead', { ...of, group: 'g2', name: 'task' });
+  await act('revive-dead', { ...of, name: 'task' });
+  await act('revive-dead', of);
   assert.equal((await rows("SELECT count(*) FROM fairq.tasks('theirs', 'dead')"))[0].count, '0');
 });

@@ -50,10 +50,11 @@ test('queues: depths and figures are those of queue_stats', async () => {
   stats.forEach((row, index) => {
     for (const [column, name] of [
       ['Ready', 'ready'],
-      ['Leased', 'leased'],
+      ['In flight', 'leased'],
       ['Scheduled', 'scheduled'],
       ['Overflow', 'overflow'],
       ['Held', 'held'],
+      ['Dead', 'dead'],
     ]) {
       assert.equal(shown[index][column], grouped(row[name]), `${column} of ${row.queue}`);
     }
@@ -97,16 +98,16 @@ test('tenants: work, share and due, limits', async () => {
     const row = shown.find((one) => one.Tenant === name);
     const group = groups.find((one) => one.group_key === name);
     assert.equal(row.Ready, grouped(group.ready));
-    assert.equal(row.Leased, grouped(group.leased));
+    assert.equal(row['In flight'], grouped(group.leased));
     assert.equal(row.Served, grouped(group.served));
     assert.equal(Number(row.Weight), group.weight);
     assert.ok(Math.abs(Number.parseFloat(row.Due) / 100 - group.expected_share) < 0.006, `due of ${name}: ${row.Due}`);
     assert.ok(Math.abs(Number.parseFloat(row.Share) / 100 - group.share) < 0.006, `share of ${name}: ${row.Share}`);
     const behind = -group.share_error * group.all_served_cost;
-    const balance = /^even$/.test(row.Balance)
+    const balance = /^even$/.test(row['Ahead or behind'])
       ? 0
-      : Number.parseFloat(row.Balance) * (row.Balance.endsWith('behind') ? 1 : -1);
-    assert.ok(Math.abs(balance - behind) <= 0.06, `balance of ${name}: ${row.Balance}, ${behind}`);
+      : Number.parseFloat(row['Ahead or behind']) * (row['Ahead or behind'].endsWith('behind') ? 1 : -1);
+    assert.ok(Math.abs(balance - behind) <= 0.06, `balance of ${name}: ${row['Ahead or behind']}, ${behind}`);
   }
   assert.match(shown[0].Limits, /1 of 1 in flight/);
   assert.match(shown[0].Limits, /5\/s/);
@@ -160,7 +161,7 @@ test('tenants: a search, an order, and those with settings', async () => {
     ['carol'],
   );
   await go('/tenants?queue=emails&order=flight');
-  assert.ok(Number((await tableOf(page))[0].Leased) >= 1);
+  assert.ok(Number((await tableOf(page))[0]['In flight']) >= 1);
   await page.getByRole('link', { name: 'With settings of their own' }).click();
   const shown = await tableOf(page);
   assert.deepEqual(
@@ -178,7 +179,7 @@ test('one tenant: what it was given, and its tasks', async () => {
   assert.equal(facts.burst, '10');
   const list = await tableOf(page, 'h2:has-text("Its tasks") + .scroll table');
   assert.equal(list.length, 10);
-  await page.getByRole('link', { name: 'Go on' }).click();
+  await page.getByRole('link', { name: 'All its tasks' }).click();
   const more = await tableOf(page);
   const ids = (await rows("SELECT id::text FROM fairq.q_emails q WHERE group_key = 'carol' ORDER BY q.id")).map(
     (row) => row.id,
@@ -283,7 +284,7 @@ test('dead tasks: of each queue, with errors and payloads', async () => {
     { Queue: 'emails', Dead: '5' },
   ]);
   await page.locator('table').first().getByRole('link', { name: 'emails' }).click();
-  const shown = await tableOf(page, 'main table >> nth=1');
+  const shown = await tableOf(page, 'main table >> nth=2');
   const there = await rows("SELECT * FROM fairq.dead_tasks WHERE queue = 'emails' ORDER BY id");
   assert.deepEqual(
     shown.map((row) => [row.Id, row.Name, row.Tenant, row['Last error'], row.Attempts, row.Lost]),
@@ -295,7 +296,7 @@ test('dead tasks: of each queue, with errors and payloads', async () => {
 test('leases: by connection and by task', async () => {
   await go('/leases?queue=emails');
   const leases = await rows('SELECT id::text, attempt, pid FROM fairq.leases ORDER BY leases.id');
-  const by = await tableOf(page);
+  const by = await tableOf(page, 'h2:has-text("By connection") + .scroll table');
   assert.equal(by.length, 1);
   assert.equal(by[0].Tasks, String(leases.length));
   assert.equal(by[0].Process, String(leases[0].pid));
@@ -310,10 +311,16 @@ test('leases: by connection and by task', async () => {
 test('sessions', async () => {
   await go('/sessions');
   // By their ids: which comes first is chance.
-  const row = (await tableOf(page)).find((one) => one.Session === known.session);
-  assert.equal(row?.Name, 'mailer <1>');
+  const row = (await tableOf(page)).find((one) => one.Name === 'mailer <1>');
   assert.equal(row.Tasks, String(known.claimed.length));
-  assert.equal(row['Time to live'], '10 min');
+  assert.deepEqual([row.Client, row.Queues, row.State, row.Role], ['local', 'emails', '', 'postgres']);
+  await page.getByRole('link', { name: 'mailer <1>' }).click();
+  assert.equal((await factsOf(page)).session, known.session);
+  assert.equal((await factsOf(page))['time to live'], '10 min');
+  assert.deepEqual(
+    (await tableOf(page)).map((one) => [one.Task, one.Session, one.Tenant]),
+    known.claimed.map((one) => [one.id, 'mailer <1>', one.group_key || '(no group)']),
+  );
 });
 
 test('schedules', async () => {
@@ -457,7 +464,7 @@ test('tasks of a name, also far behind others', async () => {
     const shown = await tableOf(page);
     assert.ok(shown.every((row) => row.Name === 'rare'));
     seen.push(...shown.map((row) => row.Id));
-    const next = page.getByRole('link', { name: /Next page|Go on looking/ });
+    const next = page.getByRole('link', { name: /Next page|Look further/ });
     if ((await next.count()) === 0) {
       break;
     }
@@ -468,7 +475,7 @@ test('tasks of a name, also far behind others', async () => {
     there.map((row) => row.id),
   );
   await go('/dead?queue=emails&name=remind');
-  assert.equal((await tableOf(page, 'main table >> nth=1')).length, 5);
+  assert.equal((await tableOf(page, 'main table >> nth=2')).length, 5);
   await go('/dead?queue=emails&name=none');
   assert.match(await page.locator('main').innerText(), /None\./);
 });
@@ -593,7 +600,7 @@ test('a name leads to the tasks that have it, and the filter stays', async () =>
   await page.getByLabel('State').selectOption('dead');
   await page.getByRole('button', { name: 'Show' }).click();
   assert.equal((await named('resize')).length, 2);
-  await page.getByRole('link', { name: '5 s' }).click();
+  await page.getByRole('link', { name: '30 s' }).click();
   assert.equal((await named('resize')).length, 2);
   await page.locator('td a').first().click();
   await page.locator('dd').getByRole('link', { name: 'resize' }).click();

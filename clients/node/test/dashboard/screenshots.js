@@ -35,12 +35,26 @@ async function setUp(client) {
   );
 }
 
+/** Work that takes long, and tells how far it is. */
+async function buildStatements(client) {
+  await client.query(
+    `SELECT fairq.enqueue('invoices', '{"month": "june"}', group_key => shop, name => 'build statement')
+      FROM unnest('{bluebird,harbour,zebra}'::text[]) shop`,
+  );
+  await client.query(
+    `SELECT fairq.set_progress(t.receipt, p.progress)
+      FROM fairq.claim('invoices', 3, session => fairq.open_session('builder-1', '10 min')) WITH ORDINALITY t
+        JOIN unnest(ARRAY['0.15', '{"done": 72, "total": 120}', '88']::jsonb[]) WITH ORDINALITY p(progress, place) ON p.place = t.ordinality`,
+  );
+}
+
 /** Producers: bursts of some, a steady trickle of others. */
 async function produce(client, tick) {
   for (const [shop, , most] of SHOPS) {
     const burst = (tick + most) % 20 < 6 ? 6 : 1;
     await client.query(
-      `SELECT fairq.enqueue('emails', jsonb_build_object('to', 'customer' || n || '@example.com', 'order', $2::int * 100 + n), group_key => $1)
+      `SELECT fairq.enqueue('emails', jsonb_build_object('to', 'customer' || n || '@example.com', 'order', $2::int * 100 + n), group_key => $1,
+        name => (ARRAY['send receipt', 'send receipt', 'welcome', 'reset password'])[1 + n % 4])
       FROM generate_series(1, $3::int) n`,
       [shop, tick, Math.ceil((most * burst) / 4)],
     );
@@ -67,10 +81,8 @@ async function work(database, name, queue, state) {
     await new Promise((resolve) => setTimeout(resolve, 90 + Math.random() * 120));
     for (const task of rows) {
       if (task.payload.order % 500 === 7) {
-        await client.query("SELECT fairq.nack($1, $2, delay => '0')", [
-          task.receipt,
-          `SMTP 550: mailbox of ${task.payload.to} is not there`,
-        ]);
+        const errors = [`SMTP 550: mailbox of ${task.payload.to} is not there`, "KeyError: 'to'\n  File \"mail.py\", line 12", 'Timeout after 10 s'];
+        await client.query("SELECT fairq.nack($1, $2, delay => '0')", [task.receipt, errors[Number(task.id) % 3]]);
       } else {
         await client.query(`SELECT fairq.ack($1${queue === 'emails' ? ', \'{"sent": true}\'' : ''})`, [task.receipt]);
       }
@@ -97,7 +109,8 @@ const PICTURES = [
   ['queue', '/queue?queue=emails', 'light', 1000],
   ['queue-dark', '/queue?queue=emails', 'dark', 1000],
   ['tenants', '/tenants?queue=emails', 'light', 640],
-  ['dead-dark', '/dead?queue=emails', 'dark', 560],
+  ['dead-dark', '/dead?queue=emails', 'dark', 640],
+  ['in-flight', '/leases', 'light', 520],
 ];
 
 async function take(dashboard, directory) {
@@ -116,6 +129,7 @@ async function main(directory) {
   const client = await connect('shop');
   await client.query('CREATE EXTENSION pgfairq');
   await setUp(client);
+  await buildStatements(client);
   await viewer(client);
   const dashboard = await start('shop', 'viewer');
   const state = { over: false };

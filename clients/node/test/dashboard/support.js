@@ -88,14 +88,14 @@ async function start(database, user, args = [], more = {}) {
   open.add(async () => child.kill('SIGKILL'));
   let over = false;
   void ended.then(() => (over = true));
-  await until(() => over || /\d\/\n/.test(output), 'the address of the dashboard');
+  await until(() => over || /http:\S+\/\n/.test(output), 'the address of the dashboard');
   if (over) {
     throw new Error(`the dashboard has ended: ${errors}`);
   }
   const base = /http:\/\/\S+(?=\/)/.exec(output)[0];
   return {
     base,
-    port: Number(/\d+$/.exec(base)[0]),
+    port: Number(new URL(base).port),
     token: /token to sign in: +(\S+)/.exec(output)?.[1],
     errors: () => errors,
     signal: (signal) => child.kill(signal),

@@ -84,7 +84,7 @@ interface PageRow {
 /** The ids and times of a window; of a name or a subgroup, those of the tasks that have it. */
 const ALL = 'unnest(ids, times) WITH ORDINALITY u(id, at, place)';
 const CHOSEN = `${ALL}, LATERAL fairq.get_done_task($1::text, u.id, u.at) d
-            WHERE ($8::text IS NULL OR d.name = $8::text) AND ($9::text IS NULL OR coalesce(d.subgroup_key, '') = $9::text)`;
+            WHERE ($8::text IS NULL OR coalesce(d.name, '') = $8::text) AND ($9::text IS NULL OR coalesce(d.subgroup_key, '') = $9::text)`;
 
 /** A page of done tasks, those of an outcome, a group, a subgroup or a name if wanted. */
 export async function archivePage(reader: Reader, query: ArchiveQuery): Promise<ArchivePage> {

@@ -41,6 +41,25 @@ export interface NamePage {
   more: boolean;
 }
 
+export interface FoundName {
+  queue: string;
+  name: string;
+  enqueued: number;
+  done: number;
+  failed: number;
+  dead: number;
+}
+
+/** Names that have this in them, in all queues: those with most tasks first. */
+export function namesLike(reader: Reader, find: string, limit: number): Promise<FoundName[]> {
+  return reader.rows<FoundName>(
+    `SELECT queue, name, enqueued::float8 AS enqueued, done::float8 AS done, failed::float8 AS failed, dead::float8 AS dead
+            FROM fairq.name_stats n WHERE NOT other AND strpos(lower(name), lower($1::text)) > 0
+            ORDER BY n.enqueued DESC, n.queue COLLATE "C", n.name COLLATE "C" LIMIT $2::int`,
+    [find, limit],
+  );
+}
+
 /** A page of the names of a queue, those that come first in the order first; and the rest, on each page. */
 export async function names(reader: Reader, { queue, order, after, limit }: NameQuery): Promise<NamePage> {
   const found = await reader.rows<NameStats>(

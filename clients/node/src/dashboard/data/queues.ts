@@ -152,6 +152,43 @@ export function queueStats(reader: Reader, names?: readonly string[]): Promise<Q
   );
 }
 
+/** How many waits or runs were not longer than a length of time in seconds, by that. */
+export type Bounds = ReadonlyMap<number, number>;
+export type Histogram = Record<'wait' | 'run', Bounds>;
+
+/** The waits and runs of all queues, since counting began. */
+export async function histograms(reader: Reader): Promise<Map<string, Histogram>> {
+  const rows = await reader.rows<{ queue: string; kind: 'wait' | 'run'; le: number; count: number }>(
+    'SELECT queue, kind, le, count::float8 AS count FROM fairq.queue_histograms ORDER BY queue COLLATE "C", kind, le',
+  );
+  const found = new Map<string, Record<'wait' | 'run', Map<number, number>>>();
+  for (const { queue, kind, le, count } of rows) {
+    const histogram = found.get(queue) ?? { wait: new Map(), run: new Map() };
+    histogram[kind].set(le, count);
+    found.set(queue, histogram);
+  }
+  return found;
+}
+
+/**
+ * How long so many of those took that came between two looks, in proportion within the step of the histogram; null: there
+ * were none. What is longer than all steps is as the last one.
+ */
+export function quantile(later: Bounds | undefined, earlier: Bounds | undefined, part: number): number | null {
+  const steps = [...(later ?? [])].map(([le, count]) => ({ le, count: count - (earlier?.get(le) ?? 0) }));
+  const all = steps.at(-1)?.count ?? 0;
+  const index = steps.findIndex(({ count }) => count > 0 && count >= part * all);
+  if (all <= 0 || index < 0) {
+    return null;
+  }
+  const { le, count } = steps[index]!;
+  const below = steps[index - 1] ?? { le: 0, count: 0 };
+  if (!Number.isFinite(le)) {
+    return below.le;
+  }
+  return below.le + (le - below.le) * ((part * all - below.count) / Math.max(count - below.count, 1));
+}
+
 /** The names of queues for a choice, of those with an archive; not more than a page can show. */
 export async function queueNames(reader: Reader, withArchive = false): Promise<string[]> {
   const rows = await reader.rows<{ queue: string }>(

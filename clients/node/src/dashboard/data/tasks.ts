@@ -4,6 +4,7 @@
  */
 
 import type { Reader } from '../database.js';
+import { narrowed, type Narrow } from './dead.js';
 import type { Queue } from './queues.js';
 import { scan, type Window } from './scan.js';
 
@@ -44,6 +45,10 @@ export interface Task {
   unique_key: string | null;
   last_error: string | null;
   last_error_length: number | null;
+  /** what its handler has told, as JSON */
+  progress: string | null;
+  /** when its last attempt failed or was lost, as its history has it */
+  ended_at: string | null;
 }
 
 /** The beginning of a jsonb column and its length; nulls if it is too large for a list. */
@@ -69,7 +74,8 @@ const taskColumns = (list: boolean): string => {
         extract(epoch FROM t.run_at)::float8 AS run_at,
         extract(epoch FROM t.lease_until)::float8 AS lease_until,
         extract(epoch FROM t.expires_at)::float8 AS expires_at,
-        t.address::text, t.unique_key,
+        t.address::text, t.unique_key, left(t.history -> -1 ->> 'at', 40) AS ended_at,
+        left((t.headers -> 'progress')::text, 200) AS progress,
         left(t.last_error, ${characters}) AS last_error, length(t.last_error) AS last_error_length`;
 };
 
@@ -88,13 +94,9 @@ function listed(reader: Reader, queue: string, ids: readonly string[]): Promise<
   );
 }
 
-export interface TaskQuery {
+export interface TaskQuery extends Narrow {
   queue: Queue;
   state?: State | undefined;
-  group?: string | undefined;
-  /** empty: those that have none */
-  subgroup?: string | undefined;
-  name?: string | undefined;
   /** the id that the page before ended with */
   after?: string | undefined;
   limit: number;
@@ -108,15 +110,15 @@ export interface TaskPage {
   unfinished: boolean;
 }
 
-/** Of ids those whose tasks have a name, or are of a subgroup, in their order. */
+/** Of ids those whose tasks have a name or an error, or are of a subgroup, in their order. */
 const CHOSEN = `ARRAY(SELECT u.id::text FROM unnest(ids) WITH ORDINALITY u(id, place), LATERAL fairq.get_task($1::text, u.id) t
-            WHERE ($7::text IS NULL OR t.name = $7::text)
-                AND ($8::text IS NULL OR coalesce(t.subgroup_key, '') = $8::text) ORDER BY u.place)`;
+            WHERE ${narrowed('$7', '$8', '$9')} ORDER BY u.place)`;
 
-/** A page of tasks by id, those of a state, a group, a subgroup or a name if wanted. */
+/** A page of tasks by id, those of a state, a group, a subgroup, a name or an error if wanted. */
 export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPage> {
   const read = async (after: string | undefined, rows: number, wanted: number): Promise<Window<string>> => {
-    const all = query.name === undefined && query.subgroup === undefined;
+    const { subgroup, name, error } = query;
+    const all = [subgroup, name, error].every((value) => value === undefined);
     const row = await reader.row<{ found: string[]; last: string | null }>(
       `SELECT ${all ? 'ids::text[]' : CHOSEN} AS found, last_id::text AS last
             FROM fairq_internal.tasks_page($1::text, $2::bigint, $3::int, $4::int, $5::text, $6::text)`,
@@ -127,7 +129,7 @@ export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPa
         all ? wanted : rows,
         query.state ?? null,
         query.group ?? null,
-        ...(all ? [] : [query.name ?? null, query.subgroup ?? null]),
+        ...(all ? [] : [subgroup ?? null, name ?? null, error ?? null]),
       ],
     );
     return { found: row!.found, ...(row!.last === null ? {} : { last: row!.last }) };

@@ -86,6 +86,25 @@ export function tenantsOfKey(
   );
 }
 
+/** Groups with work that have this in their keys, in all queues: those with most waiting first. */
+export function tenantsLike(reader: Reader, find: string, limit: number): Promise<(Tenant & { queue: string })[]> {
+  return reader.rows(
+    `SELECT queue, ${COLUMNS}, 0::float8 AS rank FROM fairq.group_stats g
+            WHERE strpos(lower(group_key), lower($1::text)) > 0
+            ORDER BY g.ready + g.overflow DESC, g.queue COLLATE "C", g.group_key COLLATE "C", g.group_id LIMIT $2::int`,
+    [find, limit],
+  );
+}
+
+/** The same of those that were given something, whether they have work or not. */
+export function settingsLike(reader: Reader, find: string, limit: number): Promise<{ queue: string; group_key: string }[]> {
+  return reader.rows(
+    `SELECT queue, group_key FROM fairq.group_settings WHERE strpos(lower(group_key), lower($1::text)) > 0
+            ORDER BY queue COLLATE "C", group_key COLLATE "C" LIMIT $2::int`,
+    [find, limit],
+  );
+}
+
 /** The group of an id. */
 export function tenantsOfId(reader: Reader, queue: string, id: string): Promise<Tenant[]> {
   return reader.rows<Tenant>(

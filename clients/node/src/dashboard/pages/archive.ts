@@ -4,10 +4,9 @@ import { PAGE_ROWS, type Context, type View } from '../context.js';
 import { archivePage, OUTCOMES, type ArchivePage, type DoneTask, type Place } from '../data/archive.js';
 import { findQueue, queueNames, type Queue } from '../data/queues.js';
 import { moment } from '../format.js';
-import { foreign, html, type Markup } from '../html.js';
+import { foreign, html, type AddressParams, type Markup } from '../html.js';
 import {
   choice,
-  groupParams,
   input,
   nextPage,
   notShown,
@@ -15,7 +14,7 @@ import {
   queueChoice,
   queueLink,
   subgroupInput,
-  subgroupParams,
+  narrowParams,
   table,
   taskLink,
   tenantLink,
@@ -63,10 +62,10 @@ function place(context: Context): Place | undefined {
   return time === undefined || id === undefined ? undefined : { time, id };
 }
 
-function goOn(page: ArchivePage, params: Record<string, string | undefined>): Markup {
+function goOn(context: Context, page: ArchivePage, params: AddressParams): Markup {
   const to = page.next === undefined ? undefined : { ...params, time: page.next.time, id: page.next.id };
   return html`${page.unfinished && html`<p class="note">A page looks for a third of a second at most; what is older was not looked at yet.</p>`}
-        ${nextPage('/archive', to, page.unfinished ? 'Go on looking' : 'Next page')}`;
+        ${nextPage(context, '/archive', to, page.unfinished ? 'Look further' : 'Next page')}`;
 }
 
 async function list(context: Context, queue: Queue): Promise<Markup> {
@@ -77,7 +76,7 @@ async function list(context: Context, queue: Queue): Promise<Markup> {
   }
   if (!queue.done_readable) {
     return notShown(
-      'The archive of this queue is not shown.',
+      'The done tasks of this queue are not shown.',
       html`The dashboard's role may not read its table:`,
       html`<code>GRANT SELECT ON ${foreign(`fairq."done_${queue.queue.replaceAll('"', '""')}"`)} TO …</code>`,
     );
@@ -85,15 +84,16 @@ async function list(context: Context, queue: Queue): Promise<Markup> {
   const outcome = params.choice('outcome', OUTCOMES);
   const group = params.group();
   const subgroup = params.subgroup();
-  const name = params.text('name') || undefined;
+  const name = params.name();
   const found = await reader.attempt(() =>
     archivePage(reader, { queue, outcome, group, subgroup, name, before: place(context), limit: PAGE_ROWS }),
   );
   if (found.problem !== undefined) {
-    return notShown('The archive is not shown.', found.problem);
+    return notShown('Done tasks are not shown.', found.problem);
   }
+  context.data['tasks'] = found.value.tasks;
   const none = found.value.unfinished ? 'None among those that were looked at.' : 'None.';
-  return html`${doneTable(queue.queue, found.value.tasks, server.now, none)}${goOn(found.value, { queue: queue.queue, outcome, name, ...groupParams(group), ...subgroupParams(subgroup) })}`;
+  return html`${doneTable(queue.queue, found.value.tasks, server.now, none)}${goOn(context, found.value, { queue: queue.queue, outcome, ...narrowParams({ group, subgroup, name }) })}`;
 }
 
 export async function archiveList(context: Context): Promise<View> {
@@ -102,7 +102,7 @@ export async function archiveList(context: Context): Promise<View> {
   const asked = params.text('queue') || names[0];
   if (asked === undefined) {
     return {
-      title: 'Archive',
+      title: 'Done tasks',
       section: 'archive',
       body: html`<p class="none">No queue of this database keeps done tasks (<code>keep_done</code> of <code>fairq.alter_queue</code>).</p>`,
     };
@@ -115,7 +115,7 @@ export async function archiveList(context: Context): Promise<View> {
     'the whole key',
   )}${subgroupInput(queue.subgroups, params.subgroup())}${input('name', 'Name', params.text('name'))}`;
   return {
-    title: 'Archive',
+    title: 'Done tasks',
     section: 'archive',
     body: html`${queueChoice('/archive', names, queue.queue, undefined, filters)}${await list(context, queue)}`,
   };

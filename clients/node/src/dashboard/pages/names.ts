@@ -71,9 +71,11 @@ async function nameList(context: Context, stats: QueueStats, order: NameOrder): 
     limit: PAGE_ROWS,
     ...(rank !== undefined && name !== undefined ? { after: { rank, name } } : {}),
   });
+  context.data['names'] = page.names;
+  context.data['rest'] = page.rest ?? null;
   const last = page.names.at(-1);
   return html`${nameTable(queue, page, counted(stats, server.now))}
-        ${nextPage('/names', page.more ? { queue, order, rank: String(last!.rank), name: last!.name! } : undefined)}`;
+        ${nextPage(context, '/names', page.more ? { queue, order, rank: String(last!.rank), name: last!.name! } : undefined)}`;
 }
 
 export async function namesPage(context: Context): Promise<View> {

@@ -5,7 +5,7 @@ import type { DoneTask } from '../data/archive.js';
 import type { Queue, QueueStats } from '../data/queues.js';
 import { taskPage, type State, type Task } from '../data/tasks.js';
 import { endsOf } from '../../status.js';
-import { bytes, count, decimal, duration, moment, NOTHING } from '../format.js';
+import { bytes, count, decimal, duration, moment, NOTHING, percent } from '../format.js';
 import { address, foreign, foreignBlock, html, type Child, type Markup } from '../html.js';
 import {
   badge,
@@ -21,6 +21,7 @@ import {
   table,
   taskLink,
   tenantLink,
+  type Column,
 } from '../layout.js';
 
 const LEVELS: Partial<Record<State, 'good' | 'warn' | 'bad'>> = {
@@ -40,8 +41,72 @@ export function excerpt(text: string | null, length: number | null, tooLarge: st
   return html`<code>${foreign(text)}</code>${(length ?? 0) > [...text].length && html`<span class="none"> …</span>`}`;
 }
 
+/** The first line of an error; the others are on the task's page. */
+export function firstLine(text: string | null, length: number | null): Markup | '' {
+  if (text === null) {
+    return '';
+  }
+  const line = text.split('\n', 1)[0]!;
+  return excerpt(line, length ?? [...text].length);
+}
+
+/** The boxes in which tasks of a list are chosen, where something can be done to them: the column, and its cell. */
+export function chosenColumn(context: Context): { columns: Column[]; cells: (id: string) => Child[] } {
+  const all = html`<input type="checkbox" class="all" hidden aria-label="Choose all that are shown"><span class="unseen">Choose</span>`;
+  return context.writable
+    ? {
+        columns: [{ name: 'Choose', shown: all }],
+        cells: (id) => [html`<input type="checkbox" name="id" value="${id}" aria-label="Choose task ${id}">`],
+      }
+    : { columns: [], cells: () => [] };
+}
+
+/** The moment that the history of a task says, which its owner could have written. */
+export function momentOf(text: string | null, now: number): Markup {
+  const time = Date.parse(text ?? '') / 1000;
+  return moment(Number.isNaN(time) ? null : time, now);
+}
+
+/** How far something is, of 1; null: it was not told in a way that is known. */
+function partOf(progress: unknown): number | null {
+  if (typeof progress === 'number') {
+    return progress >= 0 && progress <= 1 ? progress : progress > 1 && progress <= 100 ? progress / 100 : null;
+  }
+  const { done, total, percent } = (progress ?? {}) as Record<string, unknown>;
+  if (typeof percent === 'number') {
+    return percent >= 0 && percent <= 100 ? percent / 100 : null;
+  }
+  return typeof done === 'number' && typeof total === 'number' && total > 0 && done >= 0 && done <= total
+    ? done / total
+    : null;
+}
+
+/** What a handler has told of its progress: a bar for a part or a percentage, and for done of total; else the text. */
+export function progressBar(progress: string | null): Markup | '' {
+  if (progress === null) {
+    return '';
+  }
+  let part: number | null = null;
+  try {
+    part = partOf(JSON.parse(progress));
+  } catch {
+    // longer than what is shown
+  }
+  return part === null
+    ? excerpt(progress, null)
+    : html`<progress max="1" value="${part.toFixed(3)}" aria-label="progress"></progress> ${percent(part)}`;
+}
+
 /** The name of a task, in a list. */
 export const named = (name: string | null): Child => (name === null ? '' : foreign(name));
+
+/** An error with its other lines behind the first one, where there are any. */
+function errorCell(error: string): Markup {
+  const [line, ...others] = error.split('\n');
+  return others.length === 0
+    ? foreign(error)
+    : html`<details><summary>${foreign(line!)}</summary>${foreignBlock(error)}</details>`;
+}
 
 /** How the last runs of a task have ended that failed or were lost, the latest first. */
 export function endsTable(history: string | null, now: number): Markup | false {
@@ -56,7 +121,7 @@ export function endsTable(history: string | null, now: number): Markup | false {
         badge(one.end, one.end === 'lost' ? 'warn' : 'bad'),
         duration(one.seconds),
         foreign(one.worker),
-        one.error === null ? '' : foreign(one.error),
+        one.error === null ? '' : errorCell(one.error),
       ]),
       '',
       'How its last runs ended that failed or were lost, the latest first',
@@ -110,8 +175,10 @@ export function ofWhom(queue: string, one: OfSubgroup): Markup {
 export function taskTable(context: Context, queue: string, tasks: readonly Task[], none: Child): Markup {
   const { now } = context.server;
   const { columns, cells } = subgroupColumn(queue, tasks);
+  const choose = chosenColumn(context);
   return table(
     [
+      ...choose.columns,
       number('Id'),
       'State',
       'Name',
@@ -125,6 +192,7 @@ export function taskTable(context: Context, queue: string, tasks: readonly Task[
       'Last error',
     ],
     tasks.map((one) => [
+      ...choose.cells(one.id),
       taskLink(queue, one.id),
       stateBadge(one.state),
       named(one.name),
@@ -135,7 +203,7 @@ export function taskTable(context: Context, queue: string, tasks: readonly Task[
       one.lost === 0 ? '' : ofMost(one.lost, one.max_lost),
       moment(one.enqueued_at, now),
       when(one, now),
-      one.last_error === null ? '' : excerpt(one.last_error, one.last_error_length),
+      firstLine(one.last_error, one.last_error_length),
     ]),
     none,
   );
@@ -144,8 +212,10 @@ export function taskTable(context: Context, queue: string, tasks: readonly Task[
 /** The dead, with what they died of. */
 export function deadTable(context: Context, queue: string, tasks: readonly Task[], none: Child): Markup {
   const { columns, cells } = subgroupColumn(queue, tasks);
+  const choose = chosenColumn(context);
   return table(
     [
+      ...choose.columns,
       number('Id'),
       'Name',
       'Tenant',
@@ -154,17 +224,20 @@ export function deadTable(context: Context, queue: string, tasks: readonly Task[
       'Payload',
       number('Attempts'),
       number('Lost'),
+      number('Died'),
       number('Enqueued'),
     ],
     tasks.map((one) => [
+      ...choose.cells(one.id),
       taskLink(queue, one.id),
       named(one.name),
       tenantLink(queue, one.group_key),
       ...cells(one),
-      excerpt(one.last_error, one.last_error_length),
+      firstLine(one.last_error, one.last_error_length),
       excerpt(one.payload, one.payload_length, 'large'),
       String(one.attempts),
       String(one.lost),
+      momentOf(one.ended_at, context.server.now),
       moment(one.enqueued_at, context.server.now),
     ]),
     none,
@@ -220,6 +293,7 @@ export async function ownTasks(context: Context, queue: Queue, group: string, su
   const { reader } = context;
   const wanted = { queue, group, subgroup, limit: 10, milliseconds: 150 };
   const tasks = await reader.attempt(() => taskPage(reader, wanted));
+  context.data['tasks'] = tasks.value?.tasks ?? null;
   const lists = {
     queue: queue.queue,
     ...groupParams(group),
@@ -235,7 +309,7 @@ export async function ownTasks(context: Context, queue: Queue, group: string, su
                     tasks.value.tasks,
                     tasks.value.unfinished ? 'None among those that were looked at in the time of a page.' : 'None.',
                   )}
-                ${nextPage('/tasks', tasks.value.next === undefined ? undefined : { ...lists, after: tasks.value.next }, 'Go on')}`
+                ${nextPage(context, '/tasks', tasks.value.next === undefined ? undefined : { ...lists, after: tasks.value.next }, 'All its tasks')}`
             }
             <p class="next"><a href="${address('/dead', lists)}">Its dead tasks</a>
             ${queue.done_readable !== null && html`<a href="${address('/archive', lists)}">Its done tasks</a>`}</p>`;

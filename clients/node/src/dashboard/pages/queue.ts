@@ -6,8 +6,8 @@ import { findQueue, queueStats, type Queue, type QueueStats } from '../data/queu
 import { tenants } from '../data/tenants.js';
 import { bytes, count, decimal, duration, moment, rate } from '../format.js';
 import { address, foreign, html, type Child, type Markup } from '../html.js';
-import { actions, badge, facts, figures } from '../layout.js';
-import type { Sample } from '../sampler.js';
+import { actions, badge, facts, figures, tabs } from '../layout.js';
+import { RANGES, type Range, type Sample } from '../sampler.js';
 import { busyNames, FIGURES_NOT_SHOWN } from './names.js';
 import { counted } from './parts.js';
 import { remarks } from './queues.js';
@@ -21,6 +21,16 @@ function seriesOf(
   ...which: [string, Series['colour'], (sample: Sample) => number | null][]
 ): Series[] {
   return which.map(([name, colour, value]) => ({ name, colour, values: history.map(value) }));
+}
+
+/** The ranges of time that charts can be of; the one that was asked for. */
+function rangeOf(context: Context): { range: Range; choice: Markup } {
+  const { params, sampler } = context;
+  const kept = (Object.keys(RANGES) as Range[]).filter((one) => sampler.days !== undefined || !RANGES[one].table);
+  const asked = params.choice('range', Object.keys(RANGES) as Range[]) ?? '30m';
+  const range = kept.includes(asked) ? asked : '30m';
+  const views = kept.map((one) => [RANGES[one].words, context.withParams({ range: one }), one === range] as const);
+  return { range, choice: tabs(...views) };
 }
 
 function charts(queue: Queue, stats: QueueStats, history: readonly Sample[], now: number): Markup {
@@ -57,6 +67,15 @@ function charts(queue: Queue, stats: QueueStats, history: readonly Sample[], now
           format: duration,
           series: seriesOf(history, ['oldest ready', 'one', (s) => s.oldest]),
         })}
+        ${
+          history.some((one) => one.wait_p95 !== null || one.run_p95 !== null) &&
+          lineChart({
+            title: '95 % of the waits and runs of each time',
+            times,
+            format: duration,
+            series: seriesOf(history, ['wait', 'one', (s) => s.wait_p95], ['run', 'two', (s) => s.run_p95]),
+          })
+        }
         ${barChart(
           'Wait until claimed',
           [
@@ -179,18 +198,32 @@ function settings(queue: Queue): Markup {
   ])}`;
 }
 
+/** What the lines of the charts are of. */
+function seen({ sampler, server }: Context): Markup {
+  return sampler.days === undefined
+    ? html`Lines are what this process has seen since ${moment(sampler.since, server.now)}: every ${duration(sampler.interval)}
+        in the last half hour, every minute before.`
+    : html`Lines are what was seen every ${duration(sampler.interval)} in the last half hour, since ${moment(sampler.since, server.now)},
+        and every minute in the last ${sampler.days} days.`;
+}
+
 export async function queuePage(context: Context): Promise<View> {
   const { reader, params, sampler, server } = context;
   const queue = await findQueue(reader, params.required('queue'));
   const name = queue.queue;
   const stats = (await queueStats(reader, [name]))[0];
   const busy = await tenants(reader, { queue: name, order: 'waiting', find: '', limit: TENANTS });
+  context.data['queue'] = queue;
+  context.data['stats'] = stats ?? null;
+  context.data['tenants'] = busy;
+  const { range, choice } = rangeOf(context);
+  const history = await sampler.range(reader, name, range);
+  context.data['history'] = history;
   const figuresOrWhy =
     stats === undefined
       ? FIGURES_NOT_SHOWN
-      : html`${stateFigures(name, stats)}${charts(queue, stats, sampler.history(name), server.now)}
-            <p class="note">Lines are what this process has seen since ${moment(sampler.since, server.now)}, every
-            ${duration(sampler.interval)}, up to half an hour. Bars are the engine's own, of everything since counting began.</p>`;
+      : html`${stateFigures(name, stats)}${choice}${charts(queue, stats, history, server.now)}
+            <p class="note">${seen(context)} Bars are the engine's own, of everything since counting began.</p>`;
   const notes = [...remarks(queue, stats), ...(queue.readable ? [] : [badge('tasks not readable', 'warn')])];
   return {
     title: `Queue ${name}`,
@@ -204,7 +237,7 @@ export async function queuePage(context: Context): Promise<View> {
             <p class="next"><a href="${address('/tenants', { queue: name })}">All tenants</a>
             <a href="${address('/tasks', { queue: name })}">Tasks</a>
             <a href="${address('/leases', { queue: name })}">Leases</a>
-            ${queue.done_readable !== null && html`<a href="${address('/archive', { queue: name })}">Archive</a>`}</p>
+            ${queue.done_readable !== null && html`<a href="${address('/archive', { queue: name })}">Done tasks</a>`}</p>
             ${
               stats !== undefined &&
               html`<h2>By name</h2>${await busyNames(context, stats, NAMES)}

@@ -52,9 +52,9 @@ function row(queue: Queue, stats: QueueStats | undefined, history: readonly Samp
   if (stats === undefined) {
     return [
       name,
-      html`<span class="none">not shown to this role</span>`,
-      ...Array<Child>(9).fill(NOTHING),
       remarks(queue, stats),
+      html`<span class="none">not shown to this role</span>`,
+      ...Array<Child>(10).fill(NOTHING),
     ];
   }
   const spark = sparkline(
@@ -64,17 +64,20 @@ function row(queue: Queue, stats: QueueStats | undefined, history: readonly Samp
   );
   return [
     name,
+    remarks(queue, stats),
     count(stats.ready),
     spark,
     count(stats.leased),
     count(stats.scheduled),
     count(stats.overflow),
     count(stats.held),
+    (stats.dead ?? 0) > 0
+      ? html`<a href="${address('/dead', { queue: queue.queue })}">${count(stats.dead)}</a>`
+      : count(stats.dead),
     duration(stats.oldest_ready_age),
     rate(stats.enqueue_rate),
     rate(stats.ack_rate),
     html`${duration(stats.wait_p95)} / ${duration(stats.run_p95)}`,
-    remarks(queue, stats),
   ];
 }
 
@@ -90,19 +93,21 @@ export async function queuesPage(context: Context): Promise<View> {
       )
     ).map((one) => [one.queue, one]),
   );
+  context.data['queues'] = shown.map((one) => ({ ...one, stats: stats.get(one.queue) ?? null }));
   const columns = [
     'Queue',
+    'Remarks',
     number('Ready'),
     'Last half hour',
-    number('Leased', 'in flight'),
+    number('In flight'),
     number('Scheduled'),
     number('Overflow', 'waits for room'),
     number('Held', 'behind another task'),
+    number('Dead'),
     number('Oldest', 'how long the first in line have waited'),
     number('In', 'enqueued, in the last minute'),
     number('Done', 'acknowledged, in the last minute'),
     number('p95 wait / run', 'since counting began'),
-    'Remarks',
   ];
   const rows = shown.map((one) => row(one, stats.get(one.queue), sampler.history(one.queue)));
   return {
@@ -110,7 +115,7 @@ export async function queuesPage(context: Context): Promise<View> {
     section: 'queues',
     refreshable: true,
     body: html`${table(columns, rows, html`There is no queue in this database yet: <code>SELECT fairq.create_queue('emails');</code>`)}
-            ${nextPage('/', queues.length > PAGE_ROWS ? { after: shown.at(-1)!.queue } : undefined)}
+            ${nextPage(context, '/', queues.length > PAGE_ROWS ? { after: shown.at(-1)!.queue } : undefined)}
             <p class="note">The small charts are what this process has seen since it was started, every
             ${duration(sampler.interval)}, up to half an hour; the database keeps counters, and no history.</p>`,
   };

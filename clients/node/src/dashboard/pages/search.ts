@@ -1,13 +1,14 @@
-/** Search by id, tenant and unique key, in all queues that the role may read. */
+/** Search by id, unique key, and parts of tenants' keys and of names, in all queues that the role may read. */
 
 import type { Context, View } from '../context.js';
-import { doneTask } from '../data/archive.js';
+import { doneTask, type DoneTask } from '../data/archive.js';
+import { namesLike, type FoundName } from '../data/names.js';
 import { queuesAfter, type Queue } from '../data/queues.js';
-import { task, tasksOfKey, type Task } from '../data/tasks.js';
-import { tenantsOfKey } from '../data/tenants.js';
-import { moment } from '../format.js';
-import { foreign, html, type Child, type Markup } from '../html.js';
-import { number, queueLink, table, taskLink, tenantLink } from '../layout.js';
+import { task, tasksOfKey, type State, type Task } from '../data/tasks.js';
+import { settingsLike, tenantsLike } from '../data/tenants.js';
+import { count, moment } from '../format.js';
+import { address, foreign, html, type Child, type Markup } from '../html.js';
+import { nameLink, number, queueLink, table, taskLink, tenantLink } from '../layout.js';
 import { isId } from '../params.js';
 import { excerpt, named, outcomeBadge, stateBadge } from './parts.js';
 import { foundTenants } from './tenants.js';
@@ -16,70 +17,79 @@ const QUEUES = 500;
 const SEARCH_MS = 700;
 const FOUND = 50;
 
+/** What a task that waits and one that is done have in common, for lists and for programs. */
+interface FoundTask {
+  queue: string;
+  id: string;
+  /** the state, or the outcome */
+  state: string;
+  done: boolean;
+  name: string | null;
+  group_key: string;
+  unique_key: string | null;
+  payload: string | null;
+  payload_length: number | null;
+  enqueued_at: number | null;
+}
+
 interface Found {
+  tasks: FoundTask[];
   rows: Child[][];
   /** queues that were not looked at: they cannot be read, or the time was over */
   left: number;
 }
 
-function taskRow(queue: string, one: Task, now: number): Child[] {
+function taskRow(one: FoundTask, now: number): Child[] {
   return [
-    queueLink(queue),
-    taskLink(queue, one.id),
-    stateBadge(one.state),
+    queueLink(one.queue),
+    taskLink(one.queue, one.id),
+    one.done ? outcomeBadge(one.state) : stateBadge(one.state as State),
     named(one.name),
-    tenantLink(queue, one.group_key),
+    tenantLink(one.queue, one.group_key),
     one.unique_key === null ? '' : foreign(one.unique_key),
     excerpt(one.payload, one.payload_length, 'large'),
     moment(one.enqueued_at, now),
   ];
 }
 
-async function byId(context: Context, queue: Queue, id: string): Promise<Child[][]> {
-  const { reader, server } = context;
-  const one = queue.readable ? await task(reader, queue.queue, id) : undefined;
-  if (one !== undefined) {
-    return [taskRow(queue.queue, one, server.now)];
-  }
-  const done = queue.done_readable === true ? await doneTask(reader, queue, id) : undefined;
-  return done === undefined
-    ? []
-    : [
-        [
-          queueLink(queue.queue),
-          taskLink(queue.queue, id),
-          outcomeBadge(done.outcome),
-          named(done.name),
-          tenantLink(queue.queue, done.group_key),
-          done.unique_key === null ? '' : foreign(done.unique_key),
-          excerpt(done.payload, done.payload_length, 'large'),
-          moment(done.enqueued_at, server.now),
-        ],
-      ];
+function foundTask(queue: string, state: string, one: Task | DoneTask): FoundTask {
+  const { id, name, group_key, unique_key, payload, payload_length, enqueued_at } = one;
+  const done = !('state' in one);
+  return { queue, id, state, done, name, group_key, unique_key, payload, payload_length, enqueued_at };
 }
 
-async function byKey(context: Context, queue: Queue, key: string): Promise<Child[][]> {
-  const found = queue.readable ? await tasksOfKey(context.reader, queue.queue, key) : [];
-  return found.map((one) => taskRow(queue.queue, one, context.server.now));
+async function byId({ reader }: Context, queue: Queue, id: string): Promise<FoundTask[]> {
+  const one = queue.readable ? await task(reader, queue.queue, id) : undefined;
+  if (one !== undefined) {
+    return [foundTask(queue.queue, one.state, one)];
+  }
+  const done = queue.done_readable === true ? await doneTask(reader, queue, id) : undefined;
+  return done === undefined ? [] : [foundTask(queue.queue, done.outcome, done)];
+}
+
+async function byKey({ reader }: Context, queue: Queue, key: string): Promise<FoundTask[]> {
+  const found = queue.readable ? await tasksOfKey(reader, queue.queue, key) : [];
+  return found.map((one) => foundTask(queue.queue, one.state, one));
 }
 
 /** Looks through the queues one by one, for a time. */
 async function through(
   queues: readonly Queue[],
   context: Context,
-  look: (queue: Queue) => Promise<Child[][]>,
+  look: (queue: Queue) => Promise<FoundTask[]>,
 ): Promise<Found> {
   const end = Date.now() + SEARCH_MS / 2;
-  const found: Found = { rows: [], left: 0 };
+  const found: Found = { tasks: [], rows: [], left: 0 };
   for (const queue of queues) {
-    if (Date.now() > end || found.rows.length >= FOUND) {
+    if (Date.now() > end || found.tasks.length >= FOUND) {
       found.left += 1;
       continue;
     }
-    const rows = await context.reader.attempt(() => look(queue));
-    found.rows.push(...(rows.value ?? []));
-    found.left += rows.problem !== undefined || !queue.readable ? 1 : 0;
+    const some = await context.reader.attempt(() => look(queue));
+    found.tasks.push(...(some.value ?? []));
+    found.left += some.problem !== undefined || !queue.readable ? 1 : 0;
   }
+  found.rows = found.tasks.map((one) => taskRow(one, context.server.now));
   return found;
 }
 
@@ -92,26 +102,66 @@ function results(title: string, found: Found, none: string): Markup {
         }`;
 }
 
+function nameResults(found: readonly FoundName[]): Markup {
+  return table(
+    ['Queue', 'Name', number('Enqueued'), number('Done'), number('Failed'), number('Died')],
+    found.map((one) => [
+      queueLink(one.queue),
+      nameLink('/tasks', one.queue, one.name),
+      count(one.enqueued),
+      count(one.done),
+      count(one.failed),
+      html`<a href="${address('/dead', { queue: one.queue, name: one.name })}">${count(one.dead)}</a>`,
+    ]),
+    'None that was counted.',
+  );
+}
+
+/** Tenants that have it in their key: with work, and with settings alone. */
+async function tenantResults(context: Context, wanted: string): Promise<Markup> {
+  const { reader } = context;
+  const work = await tenantsLike(reader, wanted, FOUND);
+  const known = new Set(work.map((one) => JSON.stringify([one.queue, one.group_key])));
+  const given = (await settingsLike(reader, wanted, FOUND)).filter(
+    (one) => !known.has(JSON.stringify([one.queue, one.group_key])),
+  );
+  context.data['tenants'] = work;
+  context.data['tenantsWithoutWork'] = given;
+  return html`${foundTenants(work)}${
+    given.length > 0 &&
+    html`<h2>Tenants without work that were given something</h2>${table(
+      ['Queue', 'Tenant'],
+      given.map((one) => [queueLink(one.queue), tenantLink(one.queue, one.group_key)]),
+      '',
+    )}`
+  }`;
+}
+
+const WHAT = html`<p>Search takes the id of a task, a part of a tenant's key or of a name of tasks, or a whole unique key.</p>`;
+
 export async function searchPage(context: Context): Promise<View> {
   const { reader, params } = context;
   const wanted = params.text('q') ?? '';
-  if (wanted === '') {
-    return {
-      title: 'Search',
-      body: html`<p>Search takes the id of a task, the whole key of a tenant, or a unique key.</p>`,
-    };
+  if (wanted.trim() === '') {
+    return { title: 'Search', body: WHAT };
   }
   const queues = await queuesAfter(reader, '', QUEUES);
   const id = wanted.trim();
   const ids = isId(id) ? await through(queues, context, (queue) => byId(context, queue, id)) : undefined;
   const keys = await through(queues, context, (queue) => byKey(context, queue, wanted));
-  const groups = await tenantsOfKey(reader, null, wanted);
+  const names = await namesLike(reader, id, FOUND);
+  const found = { ids: ids?.tasks ?? [], keys: keys.tasks };
+  context.data['tasks'] = found.ids;
+  context.data['tasksOfKey'] = found.keys;
+  context.data['names'] = names;
   return {
     title: `Search for ${wanted}`,
     body: html`${ids !== undefined && results('Tasks of this id', ids, 'None, neither waiting nor in an archive.')}
             ${results('Tasks of this unique key', keys, 'None that waits, is held or in flight.')}
-            <h2>Tenants of this key</h2>${foundTenants(groups)}
-            <p class="note">Unique keys are looked for among tasks that are not dead, for these have an index; in the archive tasks are found by their ids.
-            A tenant without work is not found here; its page is reached from any of its tasks.</p>`,
+            <h2>Names that have this in them</h2>${nameResults(names)}
+            <h2>Tenants that have this in their key</h2>${await tenantResults(context, wanted)}
+            <p class="note">Unique keys are whole, and looked for among tasks that are not dead, for these have an index; done tasks are
+            found by their ids. At most ${FOUND} of each are shown. A tenant that has neither work nor settings is not found
+            here; its page is reached from any of its tasks.</p>`,
   };
 }

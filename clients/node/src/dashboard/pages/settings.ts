@@ -45,6 +45,9 @@ export async function settingsPage(context: Context): Promise<View> {
   const use = await settingsInUse(reader);
   const overdue = await overdueLeases(reader);
   const list = await backgroundWorkers(reader);
+  context.data['settings'] = use;
+  context.data['workers'] = list;
+  context.data['overdueLeases'] = overdue;
   const rows = use.map((one) => [
     html`<code>pgfairq.${one.setting}</code>`,
     MEANING[one.setting] ?? '',
@@ -57,7 +60,7 @@ export async function settingsPage(context: Context): Promise<View> {
     title: 'Settings in use',
     section: 'settings',
     refreshable: true,
-    body: html`${table(['Setting', 'Counts', number('Used here'), number('There are'), number('In use'), ''], rows, '')}
+    body: html`${table(['Setting', 'Counts', number('Used here'), number('There are'), number('In use'), 'How full'], rows, '')}
             <p class="note">What this database uses of settings that are for all databases of the server together
             (but <code>max_schedules</code>, which is for each). When one is reached, the call that needs one more fails, and nothing is lost;
             further names are counted together.</p>

@@ -17,11 +17,13 @@ import { address, foreign, html, type Child, type Markup } from '../html.js';
 import {
   actions,
   badge,
+  groupParams,
   input,
   nextPage,
   number,
   queueLink,
   subgroupLink,
+  subgroupParams,
   table,
   tabs,
   tenantLink,
@@ -50,7 +52,7 @@ function subgroupTable(
     [
       'Subgroup',
       number('Waiting', 'in the overflow'),
-      number('Leased', 'in flight'),
+      number('In flight'),
       number('Weight', 'between the subgroups of the tenant'),
       number('Served', 'since it was idle last'),
       number('Share', 'of what the subgroups of the tenant were served'),
@@ -109,6 +111,7 @@ function settingsTable(queue: string, group: string, list: readonly SubgroupSett
 async function workList(context: Context, queue: string, group: string, find: string): Promise<Markup> {
   const from = context.params.id('from') ?? '0';
   const list = await subgroups(context.reader, { queue, group: { key: group }, find, from, limit: PAGE_ROWS + 1 });
+  context.data['subgroups'] = list.slice(0, PAGE_ROWS);
   const next = { queue, group, find, from: String(BigInt(from) + BigInt(PAGE_ROWS)) };
   return html`${subgroupTable(
     queue,
@@ -117,7 +120,7 @@ async function workList(context: Context, queue: string, group: string, find: st
     find === '' ? 'No subgroup of this tenant has work.' : 'No subgroup with work has this in its key.',
     MOST_WAITING,
   )}
-        ${nextPage('/subgroups', list.length > PAGE_ROWS ? next : undefined)}
+        ${nextPage(context, '/subgroups', list.length > PAGE_ROWS ? next : undefined)}
         ${EXPLAINED}`;
 }
 
@@ -125,9 +128,10 @@ async function settingsList(context: Context, queue: string, group: string, find
   const after = context.params.text('key');
   const list = await subgroupSettings(context.reader, { queue, group, find, after, limit: PAGE_ROWS + 1 });
   const shown = list.slice(0, PAGE_ROWS);
+  context.data['settings'] = shown;
   const next = { queue, group, find, view: 'settings', key: shown.at(-1)?.subgroup_key };
   return html`${settingsTable(queue, group, shown)}
-        ${nextPage('/subgroups', list.length > PAGE_ROWS ? next : undefined)}`;
+        ${nextPage(context, '/subgroups', list.length > PAGE_ROWS ? next : undefined)}`;
 }
 
 const NOT_DIVIDED = html`<p class="none">Groups of this queue are not divided into subgroups
@@ -146,7 +150,7 @@ export async function subgroupsPage(context: Context): Promise<View> {
     section: 'tenants',
     refreshable: true,
     body: html`<p>of tenant ${tenantLink(queue.queue, group)} in queue ${queueLink(queue.queue)}</p>
-            <form class="filter" action="/subgroups"><input type="hidden" name="queue" value="${queue.queue}"><input
+            <form class="filter" action="${address('/subgroups')}"><input type="hidden" name="queue" value="${queue.queue}"><input
                 type="hidden" name="group" value="${group}"><input type="hidden" name="view" value="${which}">${input(
                   'find',
                   'Key has',
@@ -173,6 +177,8 @@ export async function subgroupPage(context: Context): Promise<View> {
   const own = await settingsOfSubgroup(reader, queue.queue, group, key);
   const list = await subgroupsOfKey(reader, queue.queue, group, key);
   const tasks = await ownTasks(context, queue, group, key);
+  context.data['subgroup'] = list[0] ?? null;
+  context.data['settings'] = own ?? null;
   const of = { queue: queue.queue, group, subgroup: key };
   return {
     title,
@@ -184,11 +190,11 @@ export async function subgroupPage(context: Context): Promise<View> {
               own?.paused === true ? ['resume-subgroup', 'Resume', of] : ['pause-subgroup', 'Pause', of],
               ['set-subgroup', 'Weight and limits', of],
               own !== undefined && ['reset-subgroup', 'Back to defaults', of],
-              ['revive-subgroup', 'Revive its dead tasks', of],
+              ['revive-dead', 'Revive its dead tasks', { queue: queue.queue, ...groupParams(group), ...subgroupParams(key) }],
             )}
             ${subgroupTable(queue.queue, group, list, 'It has no work: nothing that waits or is in flight.')}
             ${EXPLAINED}
-            <h2>What it was given</h2>${ownSettings(own)}
+            <h2>Settings of its own</h2>${ownSettings(own)}
             ${tasks}`,
   };
 }

@@ -14,35 +14,35 @@ import {
   type Task,
   type TaskPage,
 } from '../data/tasks.js';
+import { holderOf } from '../data/workers.js';
 import { count, decimal, moment, NOTHING } from '../format.js';
-import { address, foreign, html, type Markup } from '../html.js';
+import { address, foreign, html, type AddressParams, type Markup } from '../html.js';
 import {
   actions,
   badge,
   choice,
   facts,
-  groupParams,
   input,
+  narrowParams,
   nameLink,
   nextPage,
   notShown,
   number,
   queueChoice,
-  queueLink,
+  sessionLink,
   subgroupInput,
-  subgroupParams,
   table,
   taskLink,
-  type ActionLink,
 } from '../layout.js';
+import { endsOf } from '../../status.js';
 import { Problem } from '../problem.js';
-import { deadTable, doneFacts, endsTable, long, ofWhom, stateBadge, taskTable } from './parts.js';
+import { deadTable, doneFacts, endsTable, long, ofWhom, progressBar, stateBadge, taskTable } from './parts.js';
+import { inFlight } from './workers.js';
 
-function goOn(page: TaskPage, path: string, params: Record<string, string | undefined>): Markup {
-  const more = nextPage(
-    path,
+function goOn(context: Context, page: TaskPage, path: string, params: AddressParams): Markup {
+  const more = nextPage(context, path,
     page.next === undefined ? undefined : { ...params, after: page.next },
-    page.unfinished ? 'Go on looking' : 'Next page',
+    page.unfinished ? 'Look further' : 'Next page',
   );
   return html`${
     page.unfinished &&
@@ -62,7 +62,8 @@ export function unreadable(queue: Queue): Markup | undefined {
       );
 }
 
-async function list(context: Context, queue: Queue, path: string, state: State | undefined): Promise<Markup> {
+/** The tasks of a state, as far as the address narrows that down; the dead are shown with what they died of. */
+export async function list(context: Context, queue: Queue, path: '/tasks' | '/dead', state: State | undefined): Promise<Markup> {
   const { reader, params } = context;
   const refused = unreadable(queue);
   if (refused !== undefined) {
@@ -73,24 +74,29 @@ async function list(context: Context, queue: Queue, path: string, state: State |
   if (state !== undefined && stats?.[state] === 0) {
     return html`<p class="none">None.</p>`;
   }
-  const group = params.group();
-  const subgroup = params.subgroup();
-  const name = params.text('name') || undefined;
+  const narrow = params.narrow();
   const found = await reader.attempt(() =>
-    taskPage(reader, { queue, state, group, subgroup, name, after: params.id('after'), limit: PAGE_ROWS }),
+    taskPage(reader, { queue, state, ...narrow, after: params.id('after'), limit: PAGE_ROWS }),
   );
   if (found.problem !== undefined) {
     return notShown('Tasks are not shown.', found.problem);
   }
   const none = found.value.unfinished ? 'None among those that were looked at.' : 'None.';
-  const same = {
-    queue: queue.queue,
-    name,
-    ...groupParams(group),
-    ...subgroupParams(subgroup),
-    ...(path === '/tasks' ? { state } : {}),
-  };
-  return html`${(path === '/dead' ? deadTable : taskTable)(context, queue.queue, found.value.tasks, none)}${goOn(found.value, path, same)}`;
+  const same = { queue: queue.queue, ...narrowParams(narrow), ...(path === '/tasks' ? { state } : {}) };
+  context.data['tasks'] = found.value.tasks;
+  const shown = (path === '/dead' ? deadTable : taskTable)(context, queue.queue, found.value.tasks, none);
+  return html`${choosing(context, queue.queue, path, found.value.tasks.length, shown)}${goOn(context, found.value, path, same)}`;
+}
+
+/** The form around a list, in which tasks are chosen, for what is to be done to them. */
+function choosing(context: Context, queue: string, path: '/tasks' | '/dead', rows: number, list: Markup): Markup {
+  if (!context.writable || rows === 0) {
+    return list;
+  }
+  const button = (action: string, words: string): Markup =>
+    html`<button formaction="${address(`/act/${action}`)}">${words}</button> `;
+  return html`<form method="get" action="${address('/act/cancel-tasks')}"><input type="hidden" name="queue" value="${queue}">
+        ${list}<p class="actions chosen">${path === '/dead' && button('revive-tasks', 'Revive the chosen')}${button('cancel-tasks', 'Cancel the chosen')}</p></form>`;
 }
 
 export async function tasksPage(context: Context): Promise<View> {
@@ -117,78 +123,6 @@ export async function tasksPage(context: Context): Promise<View> {
   };
 }
 
-interface Narrowed {
-  queue: string;
-  group: string | undefined;
-  subgroup: string | undefined;
-  name: string | undefined;
-}
-
-/** The button for what the page is narrowed to; none where there is no action for just that. */
-function revivals(context: Context, of: Narrowed): Markup | false {
-  const { group, subgroup, name } = of;
-  const link = (which: string, words: string): ActionLink => [which, words, { ...of }];
-  return subgroup === undefined
-    ? actions(
-        context,
-        group === undefined && name === undefined && link('revive-all', 'Revive all'),
-        group !== undefined && name === undefined && link('revive-tenant', 'Revive those of the tenant'),
-        group === undefined && name !== undefined && link('revive-name', 'Revive those of the name'),
-        group !== undefined &&
-          name !== undefined &&
-          link('revive-tenant-name', 'Revive those of the tenant and the name'),
-      )
-    : actions(
-        context,
-        group !== undefined && name === undefined && link('revive-subgroup', 'Revive those of the subgroup'),
-      );
-}
-
-export async function deadPage(context: Context): Promise<View> {
-  const { reader, params } = context;
-  const stats = (await queueStats(reader)).filter((one) => (one.dead ?? 0) > 0).sort((a, b) => b.dead! - a.dead!);
-  const asked = params.text('queue') || stats[0]?.queue;
-  if (asked === undefined) {
-    return {
-      title: 'Dead tasks',
-      section: 'dead',
-      refreshable: true,
-      body: html`<p class="none">No queue has a dead task.</p>`,
-    };
-  }
-  const queue = await findQueue(reader, asked);
-  const dead = stats.find((one) => one.queue === asked)?.dead ?? 0;
-  const group = params.group();
-  const name = params.text('name') || undefined;
-  const subgroup = params.subgroup();
-  const summary = table(
-    ['Queue', number('Dead')],
-    stats
-      .slice(0, PAGE_ROWS)
-      .map((one) => [
-        html`<a href="${address('/dead', { queue: one.queue })}">${foreign(one.queue)}</a>`,
-        count(one.dead),
-      ]),
-    'No queue has a dead task.',
-  );
-  return {
-    title: 'Dead tasks',
-    section: 'dead',
-    refreshable: true,
-    body: html`${summary}<h2>Of queue ${queueLink(asked)}</h2>
-            <p>Their attempts are used up, they were lost too often, or they failed for good. They stay until they are revived,
-            cancelled or purged.</p>
-            <form class="filter" action="/dead"><input type="hidden" name="queue" value="${asked}">${input(
-              'group',
-              'Tenant',
-              group,
-              'the whole key',
-            )}${subgroupInput(queue.subgroups, subgroup)}${input('name', 'Name', name)}<button>Show</button></form>
-            ${dead > 0 && revivals(context, { queue: asked, group, subgroup, name })}
-            ${dead === 0 ? html`<p class="none">None.</p>` : await list(context, queue, '/dead', 'dead')}`,
-  };
-}
-
 function taskFacts(queue: string, one: Task, now: number): Markup {
   return facts([
     ['state', stateBadge(one.state)],
@@ -210,7 +144,7 @@ function waitsFor(queue: string, list: readonly Dependency[]): Markup | false {
   return (
     list.length > 0 &&
     html`<h2>It waits for</h2>${table(
-      [number('Task'), 'If that fails', ''],
+      [number('Task'), 'If that fails', 'So far'],
       list.map((one) => [taskLink(queue, one.predecessor), one.on_dead, one.failed && badge('has failed', 'bad')]),
       '',
     )}`
@@ -231,13 +165,42 @@ async function positionOf(context: Context, queue: string, one: Task): Promise<M
   );
 }
 
+/** Which worker has it, since when, and how far it is. */
+async function holding(context: Context, queue: string, one: Task): Promise<Markup | false> {
+  const { reader, sampler, server } = context;
+  const found = await reader.attempt(() => holderOf(reader, queue, one.id));
+  const held = found.value;
+  if (held === undefined) {
+    return false;
+  }
+  context.data['holder'] = { ...held, in_flight: sampler.inFlight(held.receipt) };
+  return html`<h2>Who has it</h2>${facts([
+    ['session', held.session === null ? 'none: the lease ends by itself' : sessionLink(held.session, held.session_name)],
+    ['in flight for', inFlight(sampler.inFlight(held.receipt))],
+    ['progress', one.progress === null ? NOTHING : progressBar(one.progress)],
+    ['attempt', String(held.attempt)],
+    ['client', held.client ?? 'local'],
+    ['process of the server', held.pid === null ? NOTHING : String(held.pid)],
+    ['application', held.application === null || held.application === '' ? NOTHING : foreign(held.application)],
+    ['role', held.role === null ? NOTHING : foreign(held.role)],
+    ['lease ends', held.lease_until === null ? 'not by itself' : moment(held.lease_until, server.now)],
+  ])}`;
+}
+
 async function waiting(context: Context, queue: Queue, one: Task): Promise<Markup> {
   const { reader, server } = context;
   const of = { queue: queue.queue, id: one.id };
   const waits = one.state === 'held' ? await dependencies(reader, queue.queue, one.id) : [];
+  context.data['task'] = { ...one, history: endsOf(one.history) };
+  context.data['waitsFor'] = waits;
   return html`<p>${ofWhom(queue.queue, one)}</p>
-        ${actions(context, one.state === 'dead' && ['revive', 'Revive', of], ['cancel', 'Cancel', of])}
-        ${taskFacts(queue.queue, one, server.now)}${await positionOf(context, queue.queue, one)}
+        ${actions(
+          context,
+          one.state === 'dead' && ['revive', 'Revive', of],
+          one.state === 'dead' && ['edit-task', 'Edit and retry', of],
+          ['cancel', 'Cancel', of],
+        )}
+        ${taskFacts(queue.queue, one, server.now)}${one.state === 'leased' && (await holding(context, queue.queue, one))}${await positionOf(context, queue.queue, one)}
         ${long('Last error', one.last_error, one.last_error_length, { ...of, part: 'last_error' }, '/whole')}
         ${endsTable(one.history, server.now)}
         ${long('Payload', one.payload, one.payload_length, { ...of, part: 'payload' }, '/whole')}
@@ -246,8 +209,9 @@ async function waiting(context: Context, queue: Queue, one: Task): Promise<Marku
 }
 
 function done(context: Context, queue: Queue, one: DoneTask): Markup {
+  context.data['done'] = { ...one, history: endsOf(one.history) };
   const of = { queue: queue.queue, id: one.id };
-  return html`<p>${ofWhom(queue.queue, one)}; it has ended, and is in the archive.</p>
+  return html`<p>${ofWhom(queue.queue, one)}; it has ended.</p>
         ${doneFacts(queue.queue, one, context.server.now)}
         ${long('Result', one.result, one.result_length, { ...of, part: 'result' }, '/whole-done')}
         ${long('Last error', one.last_error, one.last_error_length, { ...of, part: 'last_error' }, '/whole-done')}

@@ -21,6 +21,7 @@ import { address, html, type Child, type Markup } from '../html.js';
 import {
   actions,
   badge,
+  groupParams,
   input,
   nextPage,
   notShown,
@@ -67,14 +68,14 @@ function tenantTable(
     'Tenant',
     number('Ready'),
     number('Overflow', subgroups === undefined ? 'waits for room' : 'waits in the subgroups'),
-    number('Leased', 'in flight'),
+    number('In flight'),
     number('Longest wait'),
     number('Weight'),
     number('Served', 'since it was idle last'),
     number('Share', 'of what was served while it had work'),
     number('Due', 'its share by the weights of those that had work then'),
     'Share, and its due',
-    number('Balance', 'in costs, which are tasks unless they say otherwise; a task or two is fair'),
+    number('Ahead or behind', 'of its due, in costs, which are tasks unless they say otherwise; a task or two is fair'),
     'Limits',
     ...(subgroups === undefined ? [] : [number('Subgroups', 'that have work')]),
   ];
@@ -120,7 +121,7 @@ const EXPLAINED = html`<p class="note">A share is of what the queue has served w
 
 function settingsTable(queue: string, list: readonly TenantSettings[]): Markup {
   return table(
-    ['Tenant', number('Weight'), number('In flight at most'), number('Claims a second'), number('Burst'), ''],
+    ['Tenant', number('Weight'), number('In flight at most'), number('Claims a second'), number('Burst'), 'State'],
     list.map((one) => [
       tenantLink(queue, one.group_key),
       settingWord(one.weight),
@@ -146,16 +147,18 @@ async function workList(context: Context, queue: Queue, order: TenantOrder, find
   });
   const shown = list.slice(0, PAGE_ROWS);
   const last = shown.at(-1);
+  context.data['tenants'] = shown;
   return html`${await tenantsOf(context, queue, shown, find === '' ? 'No tenant has work.' : 'No tenant with work has this in its key.')}
-        ${nextPage('/tenants', list.length > PAGE_ROWS ? { queue: queue.queue, order, find, rank: String(last!.rank), key: last!.group_key, id: last!.group_id } : undefined)}
+        ${nextPage(context, '/tenants', list.length > PAGE_ROWS ? { queue: queue.queue, order, find, rank: String(last!.rank), key: last!.group_key, id: last!.group_id } : undefined)}
         ${EXPLAINED}`;
 }
 
 async function settingsList(context: Context, queue: string, find: string): Promise<Markup> {
   const list = await tenantSettings(context.reader, queue, find, context.params.text('key'), PAGE_ROWS + 1);
   const shown = list.slice(0, PAGE_ROWS);
+  context.data['settings'] = shown;
   return html`${settingsTable(queue, shown)}
-        ${nextPage('/tenants', list.length > PAGE_ROWS ? { queue, find, view: 'settings', key: shown.at(-1)!.group_key } : undefined)}`;
+        ${nextPage(context, '/tenants', list.length > PAGE_ROWS ? { queue, find, view: 'settings', key: shown.at(-1)!.group_key } : undefined)}`;
 }
 
 export async function tenantsPage(context: Context): Promise<View> {
@@ -200,6 +203,7 @@ export async function tenantsPage(context: Context): Promise<View> {
 /** A tenant of which no more is known than the beginning of its key. */
 async function shortTenantPage(context: Context, queue: Queue, id: string, note: Child): Promise<View> {
   const list = await tenantsOfId(context.reader, queue.queue, id);
+  context.data['tenant'] = list[0] ?? null;
   return {
     title: `Tenant ${list[0]?.group_key ?? id}`,
     section: 'tenants',
@@ -238,6 +242,8 @@ async function wholeTenantPage(context: Context, queue: Queue, group: string): P
   const own = await settingsOfTenant(reader, queue.queue, group);
   const list = await tenantsOfKey(reader, queue.queue, group);
   const tasks = await ownTasks(context, queue, group);
+  context.data['tenant'] = list[0] ?? null;
+  context.data['settings'] = own ?? null;
   const of = { queue: queue.queue, group };
   return {
     title: group === '' ? 'Tasks without a group' : `Tenant ${group}`,
@@ -249,11 +255,11 @@ async function wholeTenantPage(context: Context, queue: Queue, group: string): P
               own?.paused === true ? ['resume-tenant', 'Resume', of] : ['pause-tenant', 'Pause', of],
               ['set-tenant', 'Weight and limits', of],
               own !== undefined && ['reset-tenant', 'Back to defaults', of],
-              ['revive-tenant', 'Revive its dead tasks', of],
+              ['revive-dead', 'Revive its dead tasks', { queue: queue.queue, ...groupParams(group) }],
             )}
             ${tenantTable(queue.queue, list, 'It has no work: nothing ready, in the overflow or in flight.')}
             ${EXPLAINED}${await subgroupsOfTenant(context, queue, { key: group })}
-            <h2>What it was given</h2>${ownSettings(own)}
+            <h2>Settings of its own</h2>${ownSettings(own)}
             ${tasks}`,
   };
 }
@@ -261,7 +267,7 @@ async function wholeTenantPage(context: Context, queue: Queue, group: string): P
 /** What a search by tenant finds, in all queues. */
 export function foundTenants(list: readonly (Tenant & { queue: string })[]): Markup {
   return table(
-    ['Queue', 'Tenant', number('Ready'), number('Overflow'), number('Leased'), number('Longest wait')],
+    ['Queue', 'Tenant', number('Ready'), number('Overflow'), number('In flight'), number('Longest wait')],
     list.map((one) => [
       queueLink(one.queue),
       tenantLink(one.queue, one.group_key, one.cut ? one.group_id : undefined),
@@ -270,6 +276,6 @@ export function foundTenants(list: readonly (Tenant & { queue: string })[]): Mar
       count(one.leased),
       duration(one.oldest_wait),
     ]),
-    'No tenant of this key has work.',
+    'None that has work.',
   );
 }
