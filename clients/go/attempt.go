@@ -141,7 +141,7 @@ func (a *attempt) ackRow(ctx context.Context) *sql.Row {
 	if a.result != nil {
 		query, arguments = ackResultSQL, []any{a.receipt, a.task.Queue, *a.result}
 	}
-	if stmt, err := a.place.statement(ctx, query); stmt != nil && err == nil {
+	if stmt := a.place.statement(query); stmt != nil {
 		return a.tx.StmtContext(ctx, stmt).QueryRowContext(ctx, arguments...)
 	}
 	return a.tx.QueryRowContext(ctx, query, arguments...)

@@ -39,33 +39,38 @@ type place struct {
 	stmts map[string]*sql.Stmt
 }
 
-// statement returns a prepared statement, or nil where none may be prepared.
-func (p *place) statement(ctx context.Context, query string) (*sql.Stmt, error) {
-	if !p.prepare {
-		return nil, nil
-	}
+// What is sent for each task, or each batch.
+var prepared = []string{ackSQL, ackResultSQL, ackManySQL, ackResultsSQL}
+
+// prepareAll prepares statements, where that may be. Not when they are first used: that
+// takes a connection, and workers may have them all.
+func (p *place) prepareAll(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if stmt := p.stmts[query]; stmt != nil {
-		return stmt, nil
+	if !p.prepare || p.stmts != nil {
+		return nil
 	}
-	stmt, err := p.db.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
+	stmts := make(map[string]*sql.Stmt)
+	for _, query := range prepared {
+		stmt, err := p.db.PrepareContext(ctx, query)
+		if err != nil {
+			return err
+		}
+		stmts[query] = stmt
 	}
-	if p.stmts == nil {
-		p.stmts = make(map[string]*sql.Stmt)
-	}
-	p.stmts[query] = stmt
-	return stmt, nil
+	p.stmts = stmts
+	return nil
+}
+
+// statement returns a prepared statement, or nil.
+func (p *place) statement(query string) *sql.Stmt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stmts[query]
 }
 
 func (p *place) query(ctx context.Context, query string, arguments ...any) (*sql.Rows, error) {
-	stmt, err := p.statement(ctx, query)
-	switch {
-	case err != nil:
-		return nil, err
-	case stmt != nil:
+	if stmt := p.statement(query); stmt != nil {
 		return stmt.QueryContext(ctx, arguments...)
 	}
 	return p.db.QueryContext(ctx, query, arguments...)

@@ -370,6 +370,9 @@ func (r *Runner) connect(to *node) (s *session, c *claims, at *node, err error) 
 		db = r.config.Direct
 	}
 	if err = r.checkQueues(ctx, db); err == nil {
+		err = p.prepareAll(ctx)
+	}
+	if err == nil {
 		if s, err = openSession(ctx, r, p, db); err == nil {
 			if c, err = openClaims(ctx, r, db, at != nil); err != nil {
 				s.close()

@@ -234,12 +234,14 @@ type notes struct {
 }
 
 func (n *notes) note(msg string, args []any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.lines = append(n.lines, msg+" "+fmt.Sprint(args...))
+	n.add(msg + " " + fmt.Sprint(args...))
 }
 
-func (n *notes) add(line string) { n.note(line, nil) }
+func (n *notes) add(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, line)
+}
 
 func (n *notes) count(part string) int {
 	n.mu.Lock()
