@@ -2,8 +2,23 @@ package pgfairq
 
 import (
 	"math/rand"
+	"os"
+	"sync"
 	"time"
 )
+
+// Seeded, so that processes that were started together differ.
+var chance = struct {
+	sync.Mutex
+	*rand.Rand
+}{Rand: rand.New(rand.NewSource(time.Now().UnixNano() ^ int64(os.Getpid())<<40))}
+
+// around returns a duration between the factors least and most of it.
+func around(d time.Duration, least, most float64) time.Duration {
+	chance.Lock()
+	defer chance.Unlock()
+	return time.Duration(float64(d) * (least + chance.Float64()*(most-least)))
+}
 
 // backoff are pauses that are longer each time, and partly left to chance, so that those
 // who failed together do not all come back at the same moment.
@@ -18,12 +33,7 @@ func (b *backoff) next() time.Duration {
 		longest = b.first << b.tries
 	}
 	b.tries++
-	return longest/2 + time.Duration(rand.Int63n(int64(longest/2)+1))
+	return around(longest, 0.5, 1)
 }
 
 func (b *backoff) reset() { b.tries = 0 }
-
-// around returns a duration between the factors least and most of it.
-func around(d time.Duration, least, most float64) time.Duration {
-	return time.Duration(float64(d) * (least + rand.Float64()*(most-least)))
-}

@@ -29,9 +29,11 @@ func dataSource(database string) string {
 	return fmt.Sprintf("host=%s user=%s dbname=%s sslmode=disable", os.Getenv("PGHOST"), os.Getenv("PGUSER"), database)
 }
 
+func sqlOpen(source string) (*sql.DB, error) { return sql.Open(driverName, source) }
+
 func open(t testing.TB, source string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driverName, source)
+	db, err := sqlOpen(source)
 	if err != nil {
 		t.Fatal(err)
 	}
