@@ -2,9 +2,16 @@
 
 package pgfairq_test
 
-import _ "github.com/jackc/pgx/v4/stdlib"
+import (
+	"database/sql"
+
+	"github.com/jackc/pgx/v4/stdlib"
+)
+
+// By the name that examples give it.
+func init() { sql.Register("postgres", stdlib.GetDefaultDriver()) }
 
 const (
 	driverName     = "pgx"
-	pooledSettings = "statement_cache_capacity=0 default_query_exec_mode=exec"
+	pooledSettings = "statement_cache_mode=describe"
 )

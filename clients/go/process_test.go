@@ -11,7 +11,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -34,7 +36,8 @@ type program struct {
 	Stubborn    bool // it looks at no context
 }
 
-// TestMain is that of the tests, and of the processes that they start.
+// TestMain is that of the tests, and of the processes that they start. Examples have a database
+// of their own, that of the environment; without a server they are not run.
 func TestMain(m *testing.M) {
 	if text := os.Getenv("PGFAIRQ_TEST_PROGRAM"); text != "" {
 		if err := runProgram(text); err != nil {
@@ -44,7 +47,42 @@ func TestMain(m *testing.M) {
 		fmt.Println("ended")
 		return
 	}
-	os.Exit(m.Run())
+	flag.Parse()
+	if driverName == "" || os.Getenv("FAIRQ_CLUSTER") == "" {
+		if flag.Lookup("test.run").Value.String() == "" {
+			flag.Set("test.run", "^Test")
+		}
+		os.Exit(m.Run())
+	}
+	os.Exit(withDatabase(m))
+}
+
+func withDatabase(m *testing.M) int {
+	name := fmt.Sprintf("example_go_%d", os.Getpid())
+	admin, err := sqlOpen(dataSource("postgres"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer admin.Close()
+	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
+		log.Fatal(err)
+	}
+	defer func() {
+		if _, err := admin.Exec("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
+			log.Print(err)
+		}
+	}()
+	os.Setenv("PGDATABASE", name)
+	db, err := sqlOpen(dataSource(name))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE EXTENSION pgfairq"); err != nil {
+		log.Print(err)
+		return 1
+	}
+	return m.Run()
 }
 
 func runProgram(text string) error {
