@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	claimSQL = `SELECT queue, id, receipt::text, group_key, subgroup_key, name, attempt, priority, enqueued_at, expires_at,
-		payload::text, headers::text FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid, wait => $4::interval)`
+	claimSQL = `SELECT queue, id, receipt::text, group_key, subgroup_key, name, attempt, priority,
+			enqueued_at, expires_at, payload::text, headers::text
+		FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid, wait => $4::interval)`
 	waitSQL = "CALL fairq.wait_any($1::text[], $2::interval)"
 )
 
@@ -115,12 +116,13 @@ func (a *attempt) scan(rows *sql.Rows) error {
 	var subgroup, name, headers sql.NullString
 	var expires sql.NullTime
 	var payload string
-	err := rows.Scan(&t.Queue, &t.ID, &a.receipt, &t.Group, &subgroup, &name, &t.Attempt, &t.Priority, &t.EnqueuedAt,
-		&expires, &payload, &headers)
+	err := rows.Scan(&t.Queue, &t.ID, &a.receipt, &t.Group, &subgroup, &name, &t.Attempt, &t.Priority,
+		&t.EnqueuedAt, &expires, &payload, &headers)
 	if err != nil {
 		return err
 	}
-	t.Subgroup, t.Name, t.ExpiresAt, t.Payload = subgroup.String, name.String, expires.Time, json.RawMessage(payload)
+	t.Subgroup, t.Name, t.ExpiresAt = subgroup.String, name.String, expires.Time
+	t.Payload = json.RawMessage(payload)
 	t.Headers = headersOf(headers.String)
 	if before, ok := t.Headers["task"].(string); ok && !name.Valid {
 		t.Name = before // where libraries of version 0.2 kept it

@@ -86,7 +86,9 @@ func (c *Client) Enqueue(ctx context.Context, args JobArgs, opts *EnqueueOpts) (
 
 // EnqueueTx is [Client.Enqueue] within a transaction: the task is there when, and only
 // when, that commits.
-func (c *Client) EnqueueTx(ctx context.Context, tx DBTX, args JobArgs, opts *EnqueueOpts) (int64, error) {
+func (c *Client) EnqueueTx(
+	ctx context.Context, tx DBTX, args JobArgs, opts *EnqueueOpts,
+) (int64, error) {
 	return c.WithTx(tx).Enqueue(ctx, args, opts)
 }
 
@@ -128,15 +130,20 @@ func (c *Client) EnqueueMany(ctx context.Context, params []EnqueueParams) ([]int
 }
 
 // EnqueueManyTx is [Client.EnqueueMany] within a transaction.
-func (c *Client) EnqueueManyTx(ctx context.Context, tx DBTX, params []EnqueueParams) ([]int64, error) {
+func (c *Client) EnqueueManyTx(
+	ctx context.Context, tx DBTX, params []EnqueueParams,
+) ([]int64, error) {
 	return c.WithTx(tx).EnqueueMany(ctx, params)
 }
 
 // Publish adds a task to every queue that has a subscription that matches the topic, and
 // returns to how many. After, OnDead and Queue cannot be said of it.
-func (c *Client) Publish(ctx context.Context, topic string, args JobArgs, opts *EnqueueOpts) (int, error) {
+func (c *Client) Publish(
+	ctx context.Context, topic string, args JobArgs, opts *EnqueueOpts,
+) (int, error) {
 	if opts != nil && (opts.Queue != "" || opts.After != nil || opts.OnDead != "") {
-		return 0, errors.New("pgfairq: Publish has no Queue, After and OnDead: it goes to the queues that have subscribed")
+		return 0, errors.New(
+			"pgfairq: Publish has no Queue, After and OnDead: it goes to the queues that have subscribed")
 	}
 	task, err := c.newTask(args, opts)
 	if err != nil {

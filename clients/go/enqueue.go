@@ -146,8 +146,9 @@ var (
 	enqueueSQL = "SELECT fairq.enqueue($1, " + namedArguments(columns) + ")"
 	publishSQL = "SELECT fairq.publish($1, " + namedArguments(topicColumns) + ")"
 
-	enqueueManySQL = `SELECT n, id FROM unnest(fairq.enqueue_many($1, $2::text[]::jsonb[], $3::text[], $4::bigint[],
-		$5::float8[], $6::timestamptz[], $7::text[], names => $8::text[], subgroup_keys => $9::text[]))
+	enqueueManySQL = `SELECT n, id
+		FROM unnest(fairq.enqueue_many($1, $2::text[]::jsonb[], $3::text[], $4::bigint[], $5::float8[],
+			$6::timestamptz[], $7::text[], names => $8::text[], subgroup_keys => $9::text[]))
 		WITH ORDINALITY AS t (id, n)`
 	enqueueEachSQL = eachSQL()
 )
@@ -171,7 +172,8 @@ func eachSQL() string {
 		names = append(names, "v_"+column.name)
 	}
 	return fmt.Sprintf(`SELECT n, fairq.enqueue($1, %s)
-		FROM (SELECT * FROM unnest(%s) WITH ORDINALITY AS t (%s, n) ORDER BY v_unique_key COLLATE "C", n) t`,
+		FROM (SELECT * FROM unnest(%s) WITH ORDINALITY AS t (%s, n)
+			ORDER BY v_unique_key COLLATE "C", n) t`,
 		strings.Join(arguments, ", "), strings.Join(arrays, ", "), strings.Join(names, ", "))
 }
 

@@ -59,6 +59,6 @@ const (
 // End is what the hook After is told.
 type End struct {
 	Outcome  Outcome
-	Err      error         // what the handler has returned, or why its task was lost; nil if it has completed
+	Err      error         // of the handler, or why its task was lost; nil if it has completed
 	Duration time.Duration // of the handler
 }

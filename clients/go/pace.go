@@ -51,8 +51,9 @@ func (p *pace) wanted(unsettled int) (most int, idle, quiet bool) {
 	}
 	free := p.concurrency - p.busy
 	ahead := p.prefetch
-	if most := float64(aheadTime) / float64(p.typical) * float64(p.concurrency); most < float64(ahead) {
-		ahead = int(math.Floor(most))
+	inTime := float64(aheadTime) / float64(p.typical) * float64(p.concurrency)
+	if inTime < float64(ahead) {
+		ahead = int(math.Floor(inTime))
 	}
 	quiet = p.busy == 0 && len(p.ahead) == 0 && unsettled == 0
 	switch {

@@ -117,8 +117,8 @@ type unreachedNode struct {
 }
 
 func newGuide(db *sql.DB, config RunnerConfig) *guide {
-	return &guide{db: db, open: config.OpenNode, queues: arrayText(config.Queues), pause: 2 * time.Second,
-		unreached: make(map[int]*unreachedNode)}
+	return &guide{db: db, open: config.OpenNode, queues: arrayText(config.Queues),
+		pause: 2 * time.Second, unreached: make(map[int]*unreachedNode)}
 }
 
 func (g *guide) dueIn() time.Duration {
@@ -148,7 +148,8 @@ func (g *guide) ask(ctx context.Context, session string) (*node, error) {
 			return nil, err
 		}
 		if g.isProxy && g.open == nil {
-			return nil, &hopeless{"0A000", "the database is a proxy of a cluster; give RunnerConfig an OpenNode, such as that of OpenNodes"}
+			return nil, &hopeless{"0A000",
+				"the database is a proxy of a cluster; give RunnerConfig an OpenNode, such as that of OpenNodes"}
 		}
 		if g.known = true; !g.isProxy {
 			return nil, nil
@@ -185,8 +186,10 @@ func (g *guide) found(at *node, count int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.unreached, at.number)
-	if soon := time.Now().Add(around(g.pause/4, 0.5, 1.5)); count == 0 && g.worked && soon.Before(g.next) {
-		g.next = soon
+	if count == 0 && g.worked {
+		if soon := time.Now().Add(around(g.pause/4, 0.5, 1.5)); soon.Before(g.next) {
+			g.next = soon
+		}
 	}
 	g.worked = count > 0
 }
@@ -285,7 +288,8 @@ func keywordsOf(connection string) (map[string]string, error) {
 	for rest != "" {
 		at := keywordPattern.FindStringSubmatchIndex(rest)
 		if at == nil || at[0] != 0 {
-			return nil, errors.New("pgfairq: a connection string has something that is no keyword = value") // it may have a password
+			// What it has may be a password.
+			return nil, errors.New("pgfairq: a connection string has something that is no keyword = value")
 		}
 		value := ""
 		for _, group := range []int{2, 3} {

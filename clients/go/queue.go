@@ -73,8 +73,9 @@ type TaskEnd struct {
 	Error   string    `json:"error"`
 }
 
-const statusColumns = `id, state, group_key, subgroup_key, name, payload::text, headers::text, priority, cost::float8, attempts,
-	max_attempts, lost, max_lost, enqueued_at, run_at, lease_until, expires_at, unique_key, last_error, history::text`
+const statusColumns = `id, state, group_key, subgroup_key, name, payload::text, headers::text, priority,
+	cost::float8, attempts, max_attempts, lost, max_lost, enqueued_at, run_at, lease_until, expires_at,
+	unique_key, last_error, history::text`
 
 // Get returns a task, or ErrNotFound if there is none, which is also when it is done.
 func (q *Queue) Get(ctx context.Context, id int64) (*TaskStatus, error) {
@@ -130,8 +131,9 @@ func (q *Queue) statuses(rows *sql.Rows, err error) ([]TaskStatus, error) {
 		var subgroup, name, headers, key, last, history sql.NullString
 		var run, lease, expires sql.NullTime
 		var payload string
-		err := rows.Scan(&one.ID, &one.State, &one.Group, &subgroup, &name, &payload, &headers, &one.Priority, &one.Cost,
-			&one.Attempts, &one.MaxAttempts, &one.Lost, &one.MaxLost, &one.EnqueuedAt, &run, &lease, &expires, &key, &last, &history)
+		err := rows.Scan(&one.ID, &one.State, &one.Group, &subgroup, &name, &payload, &headers, &one.Priority,
+			&one.Cost, &one.Attempts, &one.MaxAttempts, &one.Lost, &one.MaxLost, &one.EnqueuedAt, &run, &lease,
+			&expires, &key, &last, &history)
 		if err != nil {
 			return nil, err
 		}
@@ -151,10 +153,14 @@ func (q *Queue) statuses(rows *sql.Rows, err error) ([]TaskStatus, error) {
 	return found, rows.Err()
 }
 
+// The columns of claimSQL.
+const peekSQL = `SELECT $1::text, id, '', group_key, subgroup_key, name, attempt, priority,
+		enqueued_at, expires_at, payload::text, headers::text
+	FROM fairq.peek($1::text, $2::int)`
+
 // Peek returns what would be claimed next, in order.
 func (q *Queue) Peek(ctx context.Context, limit int) ([]Task, error) {
-	rows, err := q.db.QueryContext(ctx, `SELECT $1::text, id, '', group_key, subgroup_key, name, attempt, priority, enqueued_at,
-		expires_at, payload::text, headers::text FROM fairq.peek($1::text, $2::int)`, q.name, limit)
+	rows, err := q.db.QueryContext(ctx, peekSQL, q.name, limit)
 	if err != nil {
 		return nil, q.fail("peek at", err)
 	}
@@ -185,16 +191,20 @@ type Stats struct {
 }
 
 const statsSQL = `SELECT ready, leased, scheduled, overflow, held, dead, enqueue_rate, claim_rate, ack_rate,
-	extract(epoch FROM oldest_ready_age)::float8, extract(epoch FROM wait_p50)::float8, extract(epoch FROM wait_p95)::float8,
-	extract(epoch FROM wait_p99)::float8, extract(epoch FROM run_p50)::float8, extract(epoch FROM run_p95)::float8,
-	extract(epoch FROM run_p99)::float8, enqueued, acked, nacked, dead_total FROM fairq.queue_stats WHERE queue = $1`
+		extract(epoch FROM oldest_ready_age)::float8,
+		extract(epoch FROM wait_p50)::float8, extract(epoch FROM wait_p95)::float8,
+		extract(epoch FROM wait_p99)::float8, extract(epoch FROM run_p50)::float8,
+		extract(epoch FROM run_p95)::float8, extract(epoch FROM run_p99)::float8,
+		enqueued, acked, nacked, dead_total
+	FROM fairq.queue_stats WHERE queue = $1`
 
 // Stats returns the figures of the queue.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
 	var times [7]sql.NullFloat64
-	err := q.db.QueryRowContext(ctx, statsSQL, q.name).Scan(&s.Ready, &s.Leased, &s.Scheduled, &s.Overflow, &s.Held, &s.Dead,
-		&s.EnqueueRate, &s.ClaimRate, &s.AckRate, &times[0], &times[1], &times[2], &times[3], &times[4], &times[5], &times[6],
+	err := q.db.QueryRowContext(ctx, statsSQL, q.name).Scan(
+		&s.Ready, &s.Leased, &s.Scheduled, &s.Overflow, &s.Held, &s.Dead, &s.EnqueueRate, &s.ClaimRate, &s.AckRate,
+		&times[0], &times[1], &times[2], &times[3], &times[4], &times[5], &times[6],
 		&s.Enqueued, &s.Acked, &s.Nacked, &s.DeadTotal)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = errors.New("there is none, or not for this role")
@@ -202,7 +212,9 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, q.fail("stats of", err)
 	}
-	for n, to := range []*time.Duration{&s.OldestReadyAge, &s.WaitP50, &s.WaitP95, &s.WaitP99, &s.RunP50, &s.RunP95, &s.RunP99} {
+	for n, to := range []*time.Duration{
+		&s.OldestReadyAge, &s.WaitP50, &s.WaitP95, &s.WaitP99, &s.RunP50, &s.RunP95, &s.RunP99,
+	} {
 		*to = seconds(times[n].Float64)
 	}
 	return s, nil
@@ -216,14 +228,15 @@ type Position struct {
 	Exact    bool      // the tasks ahead were counted, not estimated
 }
 
+const positionSQL = "SELECT state, ahead, starts_at, exact FROM fairq.get_task_position($1, $2::bigint)"
+
 // Position returns how many tasks are ahead of one, or ErrNotFound.
 func (q *Queue) Position(ctx context.Context, id int64) (Position, error) {
 	var state sql.NullString
 	var ahead sql.NullInt64
 	var starts sql.NullTime
 	var exact sql.NullBool
-	err := q.db.QueryRowContext(ctx, "SELECT state, ahead, starts_at, exact FROM fairq.get_task_position($1, $2::bigint)", q.name, id).
-		Scan(&state, &ahead, &starts, &exact)
+	err := q.db.QueryRowContext(ctx, positionSQL, q.name, id).Scan(&state, &ahead, &starts, &exact)
 	switch {
 	case err != nil:
 		return Position{}, q.fail("position of a task of", err)
@@ -251,6 +264,9 @@ func (o *TaskOutcome) Ended() bool {
 	}
 	return false
 }
+
+const awaitSQL = `SELECT state, result::text, last_error, done_at
+	FROM fairq.await($1, $2::bigint, $3::interval)`
 
 // awaitRound is how long one statement waits: it has a snapshot, which holds up vacuum.
 const awaitRound = 5 * time.Second
@@ -295,8 +311,7 @@ func (q *Queue) Await(ctx context.Context, id int64) (*TaskOutcome, error) {
 func (q *Queue) lookAt(ctx context.Context, id int64, wait time.Duration) (*TaskOutcome, error) {
 	var state, result, last sql.NullString
 	var done sql.NullTime
-	err := q.db.QueryRowContext(ctx, "SELECT state, result::text, last_error, done_at FROM fairq.await($1, $2::bigint, $3::interval)",
-		q.name, id, interval(wait)).Scan(&state, &result, &last, &done)
+	err := q.db.QueryRowContext(ctx, awaitSQL, q.name, id, interval(wait)).Scan(&state, &result, &last, &done)
 	switch {
 	case err != nil:
 		return nil, q.fail("await a task of", err)

@@ -13,9 +13,12 @@ import (
 	"unicode/utf8"
 )
 
-const queuesSQL = `SELECT q.queue, format('%I.%I', n.nspname, c.relname), has_table_privilege(c.oid, 'SELECT')
-	AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')
-	FROM fairq.queues q JOIN pg_class c ON c.oid = q.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+const queuesSQL = `SELECT q.queue, format('%I.%I', n.nspname, c.relname),
+		has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'UPDATE')
+			AND has_table_privilege(c.oid, 'DELETE')
+	FROM fairq.queues q
+	JOIN pg_class c ON c.oid = q.relation
+	JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE q.queue = ANY ($1::text[])`
 
 const (
@@ -118,7 +121,9 @@ func NewRunner(db *sql.DB, workers *Workers, config RunnerConfig) (*Runner, erro
 		needed = 1
 	}
 	if most := db.Stats().MaxOpenConnections; most > 0 && most < needed {
-		return nil, fmt.Errorf("pgfairq: the pool allows %d connections; a runner needs %d, and one for each worker that uses Job.Tx", most, needed)
+		return nil, fmt.Errorf(
+			"pgfairq: the pool allows %d connections; a runner needs %d, and one for each worker that uses Job.Tx",
+			most, needed)
 	}
 	r := &Runner{
 		config: config, workers: workers, log: config.Logger, guide: newGuide(db, config),
@@ -284,7 +289,8 @@ func (r *Runner) run(ctx context.Context, drain bool) error {
 		case <-r.ended:
 		}
 	}()
-	r.log.Info("runner starts", "name", r.config.Name, "queues", strings.Join(r.config.Queues, ","), "concurrency", r.config.Concurrency)
+	r.log.Info("runner starts", "name", r.config.Name, "queues", strings.Join(r.config.Queues, ","),
+		"concurrency", r.config.Concurrency)
 	r.eachHook("Start", func(h Hooks) {
 		if h.Start != nil {
 			h.Start(r.values, r)
@@ -444,7 +450,8 @@ func (r *Runner) checkQueues(ctx context.Context, db *sql.DB) error {
 			return err
 		}
 		if found[queue] = true; !allowed {
-			return &hopeless{"42501", fmt.Sprintf("this role may not work on queue %q; GRANT SELECT, UPDATE, DELETE ON %s", queue, table)}
+			return &hopeless{"42501", fmt.Sprintf(
+				"this role may not work on queue %q; GRANT SELECT, UPDATE, DELETE ON %s", queue, table)}
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -452,7 +459,8 @@ func (r *Runner) checkQueues(ctx context.Context, db *sql.DB) error {
 	}
 	for _, queue := range r.config.Queues {
 		if !found[queue] {
-			return &hopeless{"42704", fmt.Sprintf("there is no queue %q; make it with Queue.Create or fairq.create_queue", queue)}
+			return &hopeless{"42704", fmt.Sprintf(
+				"there is no queue %q; make it with Queue.Create or fairq.create_queue", queue)}
 		}
 	}
 	return nil

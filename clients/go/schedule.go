@@ -33,7 +33,9 @@ type ScheduleOpts struct {
 
 // Schedule has the server enqueue a task at every tick of a clock, or replaces the schedule
 // of that name. It returns the next tick; zero if it is inactive.
-func (c *Client) Schedule(ctx context.Context, name, cron string, args JobArgs, opts *ScheduleOpts) (time.Time, error) {
+func (c *Client) Schedule(
+	ctx context.Context, name, cron string, args JobArgs, opts *ScheduleOpts,
+) (time.Time, error) {
 	if opts == nil {
 		opts = &ScheduleOpts{}
 	}
@@ -92,10 +94,13 @@ type ScheduleStatus struct {
 	Group, Subgroup             string
 }
 
+const schedulesSQL = `SELECT name, queue, cron, timezone, active, next_run, last_run, last_task,
+		skipped, failures, last_error, task_name, group_key, subgroup_key
+	FROM fairq.schedules WHERE queue = $1 ORDER BY name`
+
 // Schedules returns the schedules of the queue, by name.
 func (q *Queue) Schedules(ctx context.Context) ([]ScheduleStatus, error) {
-	rows, err := q.db.QueryContext(ctx, `SELECT name, queue, cron, timezone, active, next_run, last_run, last_task, skipped,
-		failures, last_error, task_name, group_key, subgroup_key FROM fairq.schedules WHERE queue = $1 ORDER BY name`, q.name)
+	rows, err := q.db.QueryContext(ctx, schedulesSQL, q.name)
 	if err != nil {
 		return nil, q.fail("schedules of", err)
 	}
@@ -106,13 +111,14 @@ func (q *Queue) Schedules(ctx context.Context) ([]ScheduleStatus, error) {
 		var next, last sql.NullTime
 		var task sql.NullInt64
 		var failure, taskName, group, subgroup sql.NullString
-		err := rows.Scan(&s.Name, &s.Queue, &s.Cron, &s.Timezone, &s.Active, &next, &last, &task, &s.Skipped, &s.Failures,
-			&failure, &taskName, &group, &subgroup)
+		err := rows.Scan(&s.Name, &s.Queue, &s.Cron, &s.Timezone, &s.Active, &next, &last, &task,
+			&s.Skipped, &s.Failures, &failure, &taskName, &group, &subgroup)
 		if err != nil {
 			return nil, q.fail("schedules of", err)
 		}
 		s.NextRun, s.LastRun, s.LastTask = next.Time, last.Time, task.Int64
-		s.LastError, s.TaskName, s.Group, s.Subgroup = failure.String, taskName.String, group.String, subgroup.String
+		s.LastError, s.TaskName = failure.String, taskName.String
+		s.Group, s.Subgroup = group.String, subgroup.String
 		found = append(found, s)
 	}
 	if err := rows.Err(); err != nil {

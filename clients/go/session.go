@@ -20,15 +20,16 @@ const (
 
 	// What limits the statements of an application does not limit a connection that
 	// waits. One that waits for a table's lock would hold up the heartbeats.
-	settingsSQL = `SELECT pg_backend_pid(), set_config('statement_timeout', '0', false), set_config('idle_session_timeout', '0', false),
-		set_config('lock_timeout', $1, false)`
+	settingsSQL = `SELECT pg_backend_pid(), set_config('statement_timeout', '0', false),
+		set_config('idle_session_timeout', '0', false), set_config('lock_timeout', $1, false)`
 )
 
 const longestBeat = 5 * time.Second
 
 // ownConn takes a connection out of its pool for good; it is closed with discard.
-func ownConn(ctx context.Context, db *sql.DB, lockTimeout time.Duration) (conn *sql.Conn, pid int, err error) {
-	conn, err = db.Conn(ctx)
+func ownConn(ctx context.Context, db *sql.DB, lockTimeout time.Duration) (*sql.Conn, int, error) {
+	var pid int
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -80,7 +81,8 @@ func openSession(ctx context.Context, r *Runner, p *place, db *sql.DB) (*session
 	s := &session{runner: r, place: p, ttl: ttl, conn: conn, alive: true,
 		over: make(chan struct{}), early: make(chan struct{}, 1), held: make(map[*attempt]struct{})}
 	opened := time.Now()
-	if err := conn.QueryRowContext(ctx, openSessionSQL, r.config.Name, interval(ttl)).Scan(&s.id); err != nil {
+	err = conn.QueryRowContext(ctx, openSessionSQL, r.config.Name, interval(ttl)).Scan(&s.id)
+	if err != nil {
 		hangUp(conn)
 		return nil, err
 	}

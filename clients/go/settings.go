@@ -130,7 +130,8 @@ func (c *call) do(ctx context.Context, q *Queue, condition string, more ...any) 
 	if c.err != nil {
 		return c.err
 	}
-	if _, err := q.db.ExecContext(ctx, c.sql()+condition, append(c.arguments, more...)...); err != nil {
+	_, err := q.db.ExecContext(ctx, c.sql()+condition, append(c.arguments, more...)...)
+	if err != nil {
 		return q.fail(c.function, err)
 	}
 	return nil
@@ -201,10 +202,14 @@ func (q *Queue) Drop(ctx context.Context) (bool, error) {
 }
 
 // Pause has claims return nothing of the queue until Resume.
-func (q *Queue) Pause(ctx context.Context) error { return newCall("pause", q.name).do(ctx, q, "") }
+func (q *Queue) Pause(ctx context.Context) error {
+	return newCall("pause", q.name).do(ctx, q, "")
+}
 
 // Resume ends a Pause.
-func (q *Queue) Resume(ctx context.Context) error { return newCall("resume", q.name).do(ctx, q, "") }
+func (q *Queue) Resume(ctx context.Context) error {
+	return newCall("resume", q.name).do(ctx, q, "")
+}
 
 // SetGroup says what a group may have.
 func (q *Queue) SetGroup(ctx context.Context, group string, opts GroupOpts) error {
@@ -288,7 +293,9 @@ func (q *Queue) ReviveAll(ctx context.Context) (int64, error) {
 }
 
 // Purge removes all tasks that are not leased. It returns how many.
-func (q *Queue) Purge(ctx context.Context) (int64, error) { return scanCall[int64](ctx, q, "purge") }
+func (q *Queue) Purge(ctx context.Context) (int64, error) {
+	return scanCall[int64](ctx, q, "purge")
+}
 
 // PurgeGroup is [Queue.Purge] for a group.
 func (q *Queue) PurgeGroup(ctx context.Context, group string) (int64, error) {
@@ -308,14 +315,17 @@ func (q *Queue) Subscribe(ctx context.Context, topic string) error {
 // Unsubscribe ends a subscription. False: there is none.
 func (q *Queue) Unsubscribe(ctx context.Context, topic string) (bool, error) {
 	var was bool
-	if err := q.db.QueryRowContext(ctx, newCall("unsubscribe", topic, q.name).sql(), topic, q.name).Scan(&was); err != nil {
+	err := q.db.QueryRowContext(ctx, "SELECT fairq.unsubscribe($1, $2)", topic, q.name).Scan(&was)
+	if err != nil {
 		return false, q.fail("unsubscribe", err)
 	}
 	return was, nil
 }
 
 // scanCall calls a function of the queue, and returns its answer.
-func scanCall[T any](ctx context.Context, q *Queue, function string, arguments ...any) (answer T, err error) {
+func scanCall[T any](
+	ctx context.Context, q *Queue, function string, arguments ...any,
+) (answer T, err error) {
 	c := newCall(function, append([]any{q.name}, arguments...)...)
 	if err := q.db.QueryRowContext(ctx, c.sql(), c.arguments...).Scan(&answer); err != nil {
 		return answer, q.fail(function, err)

@@ -46,25 +46,30 @@ const (
 	ackManySQL = "SELECT fairq.ack_many($1::uuid[])::text"
 
 	ackResultsSQL = `WITH keeping AS MATERIALIZED (SELECT queue FROM fairq.queues WHERE keep_done > '0')
-		SELECT receipt::text FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, queue text, result jsonb)
+		SELECT receipt::text
+		FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, queue text, result jsonb)
 		WHERE fairq.ack(receipt, CASE WHEN queue IN (SELECT queue FROM keeping) THEN result END)`
 
 	// Before the answer the task counts one attempt less than after it.
 	nackSQL = `SELECT receipt::text, dead FROM (
-			SELECT t.receipt, t.error, t.delay, t.final OR t.most > 0 AND s.attempts + 1 >= t.most AS final,
+			SELECT t.receipt, t.error, t.delay,
+				t.final OR t.most > 0 AND s.attempts + 1 >= t.most AS final,
 				t.final OR t.most > 0 AND s.attempts + 1 >= t.most
 				OR s.max_attempts > 0 AND s.attempts + 1 >= s.max_attempts AS dead
-			FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, queue text, id bigint, error text, delay interval,
-				final boolean, most int)
+			FROM jsonb_to_recordset($1::jsonb) AS t
+				(receipt uuid, queue text, id bigint, error text, delay interval, final boolean, most int)
 			CROSS JOIN LATERAL fairq.get_task(t.queue, t.id) s OFFSET 0) answers
 		WHERE fairq.nack(receipt, error, delay => CASE WHEN NOT final THEN delay END, final => final)`
 
-	releaseSQL = `SELECT receipt::text FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, delay interval)
+	releaseSQL = `SELECT receipt::text
+		FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, delay interval)
 		WHERE fairq.release(receipt, delay)`
 
 	// Only the holder of a lease cancels the task.
-	cancelOursSQL = `SELECT receipt::text FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, queue text, id bigint)
-		WHERE CASE WHEN fairq.extend(receipt) IS NOT NULL THEN fairq.cancel(queue, id) ELSE false END`
+	cancelOursSQL = `SELECT receipt::text
+		FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, queue text, id bigint)
+		WHERE CASE WHEN fairq.extend(receipt) IS NOT NULL
+			THEN fairq.cancel(queue, id) ELSE false END`
 )
 
 var verdictSQL = [verdictKinds]string{ackManySQL, ackResultsSQL, nackSQL, releaseSQL, cancelOursSQL}
@@ -278,7 +283,8 @@ func argumentOf(kind verdictKind, batch []*settlement) (string, error) {
 	records := make([]record, len(batch))
 	for n, one := range batch {
 		v, task := one.verdict, &one.attempt.task
-		records[n] = record{Receipt: one.attempt.receipt, Queue: task.Queue, ID: task.ID, Error: v.err, Final: v.final, Most: v.most}
+		records[n] = record{Receipt: one.attempt.receipt, Queue: task.Queue, ID: task.ID,
+			Error: v.err, Final: v.final, Most: v.most}
 		if v.result != "" {
 			records[n].Result = json.RawMessage(v.result)
 		}
@@ -290,7 +296,9 @@ func argumentOf(kind verdictKind, batch []*settlement) (string, error) {
 }
 
 // verdictOf says what the error of a handler means for its task.
-func verdictOf(err error, opts WorkerOpts, attempt int, giveUp func(error) bool) (verdict, Outcome) {
+func verdictOf(
+	err error, opts WorkerOpts, attempt int, giveUp func(error) bool,
+) (verdict, Outcome) {
 	var snooze *SnoozeError
 	var cancel *CancelError
 	var retry *RetryError

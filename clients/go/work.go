@@ -118,7 +118,7 @@ func (r *Runner) verdictOf(a *attempt, opts WorkerOpts, err *error) (v verdict, 
 }
 
 func (r *Runner) settle(a *attempt, v verdict, end End, unsure bool) {
-	a.place.settler.add(&settlement{attempt: a, verdict: v, unsure: unsure, settled: func(mine, dead bool, err error) {
+	settled := func(mine, dead bool, err error) {
 		defer r.ring()
 		switch {
 		case err != nil && (v.kind != releaseVerdict || v.delay > 0):
@@ -132,7 +132,8 @@ func (r *Runner) settle(a *attempt, v verdict, end End, unsure bool) {
 		default:
 			r.lostAtLast(a, fmt.Errorf("%w, or it is not known whether the task was settled", ErrLeaseLost), end.Duration)
 		}
-	}})
+	}
+	a.place.settler.add(&settlement{attempt: a, verdict: v, unsure: unsure, settled: settled})
 }
 
 // refused is for what the server does not take, such as a result that no jsonb can hold: the
@@ -147,7 +148,8 @@ func (r *Runner) refused(a *attempt, v verdict, err error, took time.Duration) {
 	if v.err != "" {
 		text = v.err + "\n" + text
 	}
-	r.settle(a, verdict{kind: nackVerdict, err: text, final: v.final, most: v.most}, End{Failed, err, took}, false)
+	failed := verdict{kind: nackVerdict, err: text, final: v.final, most: v.most}
+	r.settle(a, failed, End{Failed, err, took}, false)
 }
 
 // lostAtLast is for a task whose handler has ended, and that was not ours any more.
@@ -160,7 +162,8 @@ func (r *Runner) lostAtLast(a *attempt, reason error, took time.Duration) {
 // --- what is told ---
 
 func (a *attempt) attributes() []any {
-	return []any{"task", a.task.ID, "queue", a.task.Queue, "group", a.task.Group, "name", a.task.Name, "attempt", a.task.Attempt}
+	t := &a.task
+	return []any{"task", t.ID, "queue", t.Queue, "group", t.Group, "name", t.Name, "attempt", t.Attempt}
 }
 
 // eachHook calls something of each Hooks. What panics there is logged.

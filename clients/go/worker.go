@@ -95,7 +95,9 @@ func AddWorkerOpts[T JobArgs](workers *Workers, worker Worker[T], opts WorkerOpt
 
 // AddFallback adds what does the tasks that have no name, or one that no worker has.
 // Without it such a task fails, since another runner may have its worker.
-func AddFallback(workers *Workers, work func(ctx context.Context, job *Job[json.RawMessage]) error, opts WorkerOpts) {
+func AddFallback(
+	workers *Workers, work func(ctx context.Context, job *Job[json.RawMessage]) error, opts WorkerOpts,
+) {
 	if err := opts.check(); err != nil {
 		workers.refuse(fmt.Errorf("pgfairq: the fallback: %w", err))
 		return

@@ -5,7 +5,10 @@ is a span of that trace:
 
 	hooks := []pgfairq.Hooks{otelfairq.Hooks(nil)}
 	client := pgfairq.NewClient(db, &pgfairq.ClientConfig{Queue: "emails", Hooks: hooks})
-	runner, err := pgfairq.NewRunner(db, workers, pgfairq.RunnerConfig{Queues: []string{"emails"}, Hooks: hooks})
+	runner, err := pgfairq.NewRunner(db, workers, pgfairq.RunnerConfig{
+		Queues: []string{"emails"},
+		Hooks:  hooks,
+	})
 */
 package otelfairq
 
@@ -52,14 +55,15 @@ func Hooks(options *Options) pgfairq.Hooks {
 		},
 		Before: func(ctx context.Context, task *pgfairq.Task) context.Context {
 			ctx = o.Propagator.Extract(ctx, carrier(task.Headers))
-			ctx, _ = tracer.Start(ctx, spanName(task), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+			about := trace.WithAttributes(
 				attribute.String("messaging.system", "pgfairq"),
 				attribute.String("messaging.destination.name", task.Queue),
 				attribute.Int64("messaging.message.id", task.ID),
 				attribute.String("pgfairq.task.name", task.Name),
 				attribute.String("pgfairq.task.group", task.Group),
 				attribute.Int("pgfairq.task.attempt", task.Attempt),
-			))
+			)
+			ctx, _ = tracer.Start(ctx, spanName(task), trace.WithSpanKind(trace.SpanKindConsumer), about)
 			return ctx
 		},
 		After: func(ctx context.Context, task *pgfairq.Task, end pgfairq.End) {
