@@ -293,12 +293,14 @@ func (q *Queue) Await(ctx context.Context, id int64) (*TaskOutcome, error) {
 		switch {
 		case err == nil && outcome.Ended():
 			return outcome, nil
-		case errors.Is(err, ErrNotFound), err != nil && (!isPool || !isConnectionError(err)):
+		case errors.Is(err, ErrNotFound):
 			return nil, err
 		case ctx.Err() != nil && outcome != nil:
 			return nil, fmt.Errorf("pgfairq: task %d is %s: %w", id, outcome.State, ctx.Err())
-		case ctx.Err() != nil:
+		case ctx.Err() != nil: // a driver may say that as an error of its own
 			return nil, fmt.Errorf("pgfairq: await task %d: %w", id, ctx.Err())
+		case err != nil && (!isPool || !isConnectionError(err)):
+			return nil, err
 		case err != nil:
 			select {
 			case <-time.After(pause.next()):

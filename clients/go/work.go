@@ -47,7 +47,7 @@ func (r *Runner) work(a *attempt) {
 		return
 	}
 	if a.ctx.reason() == ErrTimeout {
-		err = timeoutError(err, opts.Timeout)
+		err = &timeoutError{opts.Timeout, err}
 	}
 	if err == nil {
 		r.succeed(a, opts, took)
@@ -67,14 +67,23 @@ func (r *Runner) setActive(a *attempt, active bool) {
 	}
 }
 
-// timeoutError is the error of a handler whose time was over when it ended. What it says of
-// its own accord is kept.
-func timeoutError(err error, timeout time.Duration) error {
-	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%w: more than %s", ErrTimeout, timeout)
-	}
-	return err
+// timeoutError is the error of a handler whose time was over when it ended, with what it has
+// returned: that may say what comes next, or what it was that was cancelled.
+type timeoutError struct {
+	timeout time.Duration
+	err     error
 }
+
+func (e *timeoutError) Error() string {
+	text := fmt.Sprintf("%v: more than %s", ErrTimeout, e.timeout)
+	if e.err == nil || errors.Is(e.err, context.DeadlineExceeded) || errors.Is(e.err, context.Canceled) {
+		return text
+	}
+	return text + ": " + e.err.Error()
+}
+
+func (e *timeoutError) Unwrap() error        { return e.err }
+func (e *timeoutError) Is(target error) bool { return target == ErrTimeout }
 
 // succeed acknowledges: in the transaction of the task if it has begun, else with others.
 func (r *Runner) succeed(a *attempt, opts WorkerOpts, took time.Duration) {
