@@ -29,7 +29,7 @@ func TestEveryOptionOfEnqueue(t *testing.T) {
 	id := f.enqueue(Send{}, &pgfairq.EnqueueOpts{
 		Group: "42", Subgroup: "ann", Priority: pgfairq.Ptr(0), Cost: 2.5, Delay: time.Hour, UniqueKey: "k",
 		UniqueFor: time.Hour, Replace: true, MaxAttempts: 7, MaxLost: 8, Lease: time.Minute,
-		Headers: map[string]any{"h": "v"}, ExpiresAt: time.Now().Add(2 * time.Hour), OnDead: pgfairq.CancelOnDead,
+		Headers: map[string]any{"h": "v"}, ExpiresAt: time.Now().Add(2 * time.Hour), OnDead: pgfairq.OnDeadCancel,
 	})
 	status = f.get(id)
 	equal(t, "all", fmt.Sprint(status.State, status.Group, status.Subgroup, status.Name, status.Priority, status.Cost,
@@ -222,7 +222,7 @@ func TestLookingAtAQueue(t *testing.T) {
 	for _, one := range []struct {
 		filter pgfairq.TaskFilter
 		want   int
-	}{{pgfairq.TaskFilter{}, 3}, {pgfairq.TaskFilter{Limit: 2}, 2}, {pgfairq.TaskFilter{State: pgfairq.DeadState}, 1},
+	}{{pgfairq.TaskFilter{}, 3}, {pgfairq.TaskFilter{Limit: 2}, 2}, {pgfairq.TaskFilter{State: pgfairq.StateDead}, 1},
 		{pgfairq.TaskFilter{Group: pgfairq.Ptr("")}, 2}, {pgfairq.TaskFilter{Name: "send"}, 3}, {pgfairq.TaskFilter{Name: "x"}, 0}} {
 		found, err := f.queue.Tasks(background, one.filter)
 		f.must(err)
@@ -284,7 +284,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 func TestAdministration(t *testing.T) {
 	f := newQueue(t, pgfairq.QueueOpts{})
 	q := f.client.Queue("full")
-	opts := pgfairq.QueueOpts{Policy: pgfairq.FairPolicy, Buckets: 4, Lease: time.Minute, MaxAttempts: 3, MaxLost: pgfairq.NoLimit,
+	opts := pgfairq.QueueOpts{Policy: pgfairq.PolicyFair, Buckets: 4, Lease: time.Minute, MaxAttempts: 3, MaxLost: pgfairq.NoLimit,
 		BackoffBase: pgfairq.None, BackoffMax: time.Second, BackoffJitter: pgfairq.Ptr(0.0), MaxReady: 100, MaxReadyPerGroup: 10,
 		MaxDepth: 1000, KeepDone: time.Hour, DurableLeases: pgfairq.Ptr(true), Charge: "seconds", Notify: pgfairq.Ptr(true),
 		ExpireAfter: 2 * time.Hour, DefaultPriority: pgfairq.Ptr(0), GroupRequired: pgfairq.Ptr(true), ClassWeights: []float64{2, 1},
@@ -348,7 +348,7 @@ func TestAdministration(t *testing.T) {
 		f.must(err)
 		equal(t, "dropped", was, want)
 	}
-	if err := q.Alter(background, pgfairq.QueueOpts{Policy: pgfairq.TimePolicy}); err == nil || !strings.Contains(err.Error(), `Alter has Policy "time"`) {
+	if err := q.Alter(background, pgfairq.QueueOpts{Policy: pgfairq.PolicyTime}); err == nil || !strings.Contains(err.Error(), `Alter has Policy "time"`) {
 		t.Errorf("Alter: %v", err)
 	}
 	if err := q.Create(background, pgfairq.QueueOpts{Lease: -time.Second}); err == nil || !strings.Contains(err.Error(), "Lease is -1s") {

@@ -16,9 +16,9 @@ type OnDead string
 
 // What becomes of a task that waits for one that has failed.
 const (
-	HoldOnDead   OnDead = "hold"   // it stays held until that one is revived and done; the default
-	CancelOnDead OnDead = "cancel" // it ends as cancelled
-	RunOnDead    OnDead = "run"    // it runs as if that one were done
+	OnDeadHold   OnDead = "hold"   // it stays held until that one is revived and done; the default
+	OnDeadCancel OnDead = "cancel" // it ends as cancelled
+	OnDeadRun    OnDead = "run"    // it runs as if that one were done
 )
 
 // EnqueueOpts are what can be said of a task beside its arguments. What is left out is

@@ -6,8 +6,8 @@ import (
 )
 
 // Hooks are functions that are told what happens. Each may be nil. They are called in the
-// goroutine of what they are told of, so one that takes long holds that up; a panic of a
-// hook is logged, and nothing else suffers from it. Where there are several Hooks, they are
+// goroutine of what they are told of, so one that takes long holds that up. In a runner a
+// panic of a hook is logged, and nothing else suffers from it. Where there are several Hooks, they are
 // called in their order.
 //
 // What a runner tells of one task comes in this order: Before; then Failed and Dead, or
@@ -47,13 +47,13 @@ type Outcome string
 
 // How an attempt has ended.
 const (
-	Completed Outcome = "completed" // acknowledged
-	Failed    Outcome = "failed"    // it comes again
-	Dead      Outcome = "dead"      // it does not
-	Snoozed   Outcome = "snoozed"   // it comes again, and no attempt was counted
-	Cancelled Outcome = "cancelled" // by its handler
-	Lost      Outcome = "lost"      // see the hook Lost
-	Returned  Outcome = "returned"  // given back, since the runner stops
+	OutcomeCompleted Outcome = "completed" // acknowledged
+	OutcomeFailed    Outcome = "failed"    // it comes again
+	OutcomeDead      Outcome = "dead"      // it does not
+	OutcomeSnoozed   Outcome = "snoozed"   // it comes again, and no attempt was counted
+	OutcomeCancelled Outcome = "cancelled" // by its handler
+	OutcomeLost      Outcome = "lost"      // see the hook Lost
+	OutcomeReturned  Outcome = "returned"  // given back, since the runner stops
 )
 
 // End is what the hook After is told.

@@ -64,12 +64,12 @@ func TestValues(t *testing.T) {
 
 func TestMergingOptions(t *testing.T) {
 	own := EnqueueOpts{Queue: "a", Group: "a", Subgroup: "a", Priority: Ptr(1), Cost: 1, Delay: 1, ExpiresAt: time.Unix(1, 0), UniqueKey: "a",
-		UniqueFor: 1, MaxAttempts: 1, MaxLost: 1, Lease: 1, Headers: map[string]any{"a": 1}, After: []int64{1}, OnDead: RunOnDead}
+		UniqueFor: 1, MaxAttempts: 1, MaxLost: 1, Lease: 1, Headers: map[string]any{"a": 1}, After: []int64{1}, OnDead: OnDeadRun}
 	if got := own.with(EnqueueOpts{}); !reflect.DeepEqual(got, own) {
 		t.Errorf("with nothing: %+v", got)
 	}
 	call := EnqueueOpts{Queue: "b", Group: "b", Subgroup: "b", Priority: Ptr(0), Cost: 2, RunAt: time.Unix(2, 0), NeverExpires: true, UniqueKey: "b",
-		UniqueFor: 2, Replace: true, MaxAttempts: 2, MaxLost: 2, Lease: 2, Headers: map[string]any{"b": 2}, After: []int64{2}, OnDead: HoldOnDead}
+		UniqueFor: 2, Replace: true, MaxAttempts: 2, MaxLost: 2, Lease: 2, Headers: map[string]any{"b": 2}, After: []int64{2}, OnDead: OnDeadHold}
 	got := own.with(call)
 	if !reflect.DeepEqual(got.Headers, map[string]any{"a": 1, "b": 2}) || len(own.Headers) != 1 {
 		t.Errorf("headers %v, %v", got.Headers, own.Headers)

@@ -31,19 +31,19 @@ type State string
 
 // The states of a task.
 const (
-	Ready     State = "ready"
-	Leased    State = "leased"    // in flight
-	Scheduled State = "scheduled" // it waits for its time, or for a retry
-	Overflow  State = "overflow"  // ready, in a group that has many
-	Held      State = "held"      // behind one of its unique key, or behind those that it comes after
-	DeadState State = "dead"
+	StateReady     State = "ready"
+	StateLeased    State = "leased"    // in flight
+	StateScheduled State = "scheduled" // it waits for its time, or for a retry
+	StateOverflow  State = "overflow"  // ready, in a group that has many
+	StateHeld      State = "held"      // behind one of its unique key, or behind those that it comes after
+	StateDead      State = "dead"
 )
 
-// The states of a task that has ended; besides them there is [DeadState].
+// The states of a task that has ended; besides them there is [StateDead].
 const (
-	AckedState     State = "acked"
-	CancelledState State = "cancelled"
-	ExpiredState   State = "expired"
+	StateAcked     State = "acked"
+	StateCancelled State = "cancelled"
+	StateExpired   State = "expired"
 )
 
 // TaskStatus is a task in whatever state.
@@ -259,7 +259,7 @@ type TaskOutcome struct {
 // Ended reports whether the task has ended: a dead one may be revived, all the same.
 func (o *TaskOutcome) Ended() bool {
 	switch o.State {
-	case AckedState, DeadState, CancelledState, ExpiredState:
+	case StateAcked, StateDead, StateCancelled, StateExpired:
 		return true
 	}
 	return false
@@ -334,7 +334,7 @@ func (q *Queue) Result(ctx context.Context, id int64, value any) error {
 	if err != nil {
 		return err
 	}
-	if outcome.State != AckedState {
+	if outcome.State != StateAcked {
 		return &TaskError{ID: id, State: string(outcome.State), LastError: outcome.LastError}
 	}
 	if value == nil || outcome.Result == nil {

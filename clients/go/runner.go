@@ -202,7 +202,7 @@ func (r *Runner) placeOf(db *sql.DB, at *node) *place {
 	if timeout < lastAnswers {
 		timeout = lastAnswers
 	}
-	p.settler = &settler{place: p, timeout: timeout, onError: func(err error) {
+	p.settler = &settler{place: p, timeout: timeout, changed: r.ring, onError: func(err error) {
 		r.log.Warn("cannot settle; trying again", "err", err)
 	}}
 	return p
@@ -602,7 +602,7 @@ func (r *Runner) giveBackAhead() { r.giveBack(r.pace.takeBack()) }
 func (r *Runner) giveBack(some []*attempt) {
 	for _, a := range some {
 		a.place.settler.add(&settlement{attempt: a, verdict: verdict{kind: releaseVerdict},
-			settled: func(bool, bool, error) { r.ring() }})
+			settled: func(bool, bool, error) {}})
 	}
 }
 

@@ -15,9 +15,9 @@ type Policy string
 
 // The orders that there are.
 const (
-	FairPolicy     Policy = "fair"     // by class, then fair between groups; the default
-	PriorityPolicy Policy = "priority" // by the number given, lowest first
-	TimePolicy     Policy = "time"     // by RunAt
+	PolicyFair     Policy = "fair"     // by class, then fair between groups; the default
+	PolicyPriority Policy = "priority" // by the number given, lowest first
+	PolicyTime     Policy = "time"     // by RunAt
 )
 
 // QueueOpts are the settings of a queue. In [Queue.Create] what is left out is the default,

@@ -89,6 +89,7 @@ type settler struct {
 	place   *place
 	timeout time.Duration
 	onError func(error)
+	changed func() // there is less that is not settled
 
 	mu       sync.Mutex
 	pending  []*settlement
@@ -100,6 +101,10 @@ type settler struct {
 func (s *settler) add(one *settlement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.addLocked(one)
+}
+
+func (s *settler) addLocked(one *settlement) {
 	s.pending = append(s.pending, one)
 	if s.working == nil {
 		s.working = make(chan struct{})
@@ -139,6 +144,7 @@ func (s *settler) work(done chan struct{}) {
 	defer close(done)
 	for {
 		batch := s.take()
+		s.changed()
 		if batch == nil {
 			return
 		}
@@ -221,10 +227,10 @@ func (s *settler) later(one *settlement) {
 	s.again++
 	s.mu.Unlock()
 	time.AfterFunc(unsurePause, func() {
-		s.add(one)
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.again--
-		s.mu.Unlock()
+		s.addLocked(one)
 	})
 }
 
@@ -308,22 +314,22 @@ func verdictOf(
 	case errors.As(err, &snooze):
 		if _, wrong := delayText("the delay of Snooze", snooze.Delay); wrong != nil {
 			failed.err = wrong.Error()
-			return failed, Failed
+			return failed, OutcomeFailed
 		}
-		return verdict{kind: releaseVerdict, delay: snooze.Delay}, Snoozed
+		return verdict{kind: releaseVerdict, delay: snooze.Delay}, OutcomeSnoozed
 	case errors.As(err, &cancel):
-		return verdict{kind: cancelVerdict}, Cancelled
+		return verdict{kind: cancelVerdict}, OutcomeCancelled
 	case errors.As(err, &retry):
 		if _, wrong := delayText("the delay of RetryAfter", retry.Delay); wrong != nil {
 			failed.err += "\n" + wrong.Error()
-			return failed, Failed
+			return failed, OutcomeFailed
 		}
 		failed.delay, failed.delays = retry.Delay, true
-		return failed, Failed
+		return failed, OutcomeFailed
 	case errors.As(err, &unrecoverable),
 		opts.GiveUp != nil && opts.GiveUp(err), giveUp != nil && giveUp(err):
 		failed.final = true
-		return failed, Failed
+		return failed, OutcomeFailed
 	}
 	if opts.Backoff != nil {
 		failed.delays = true
@@ -331,5 +337,5 @@ func verdictOf(
 			failed.delay = 0
 		}
 	}
-	return failed, Failed
+	return failed, OutcomeFailed
 }

@@ -39,9 +39,9 @@ func (r *Runner) work(a *attempt) {
 	if !a.settle() {
 		a.endTx()
 		<-a.told
-		outcome := Lost
+		outcome := OutcomeLost
 		if errors.Is(a.reason, ErrStopped) {
-			outcome = Returned
+			outcome = OutcomeReturned
 		}
 		r.tellEnd(a, End{outcome, a.reason, took})
 		return
@@ -92,7 +92,7 @@ func (r *Runner) succeed(a *attempt, opts WorkerOpts, took time.Duration) {
 		if a.result != nil {
 			v.kind, v.result = resultVerdict, *a.result
 		}
-		r.settle(a, v, End{Outcome: Completed, Duration: took}, false)
+		r.settle(a, v, End{Outcome: OutcomeCompleted, Duration: took}, false)
 		return
 	}
 	mine, err := a.commit(a.place.settler.timeout)
@@ -102,7 +102,7 @@ func (r *Runner) succeed(a *attempt, opts WorkerOpts, took time.Duration) {
 		r.fail(a, opts, err, took, errors.Is(err, errUnsure) || sqlState(err) == "")
 	case mine:
 		a.end()
-		r.tellEnd(a, End{Outcome: Completed, Duration: took})
+		r.tellEnd(a, End{Outcome: OutcomeCompleted, Duration: took})
 	default:
 		r.lostAtLast(a, fmt.Errorf("%w: what the transaction has written is rolled back", ErrLeaseLost), took)
 	}
@@ -120,7 +120,7 @@ func (r *Runner) verdictOf(a *attempt, opts WorkerOpts, err *error) (v verdict, 
 	defer func() {
 		if value := recover(); value != nil {
 			*err = &panicError{value, debug.Stack()}
-			v, outcome = verdict{kind: nackVerdict, err: errorText(*err)}, Failed
+			v, outcome = verdict{kind: nackVerdict, err: errorText(*err)}, OutcomeFailed
 		}
 	}()
 	return verdictOf(*err, opts, a.task.Attempt, r.config.GiveUp)
@@ -128,14 +128,13 @@ func (r *Runner) verdictOf(a *attempt, opts WorkerOpts, err *error) (v verdict, 
 
 func (r *Runner) settle(a *attempt, v verdict, end End, unsure bool) {
 	settled := func(mine, dead bool, err error) {
-		defer r.ring()
 		switch {
 		case err != nil && (v.kind != releaseVerdict || v.delay > 0):
 			r.refused(a, v, err, end.Duration)
 		case mine:
 			a.end()
 			if dead {
-				end.Outcome = Dead
+				end.Outcome = OutcomeDead
 			}
 			r.tellEnd(a, end)
 		default:
@@ -150,7 +149,7 @@ func (r *Runner) settle(a *attempt, v verdict, end End, unsure bool) {
 func (r *Runner) refused(a *attempt, v verdict, err error, took time.Duration) {
 	r.log.Warn("the server refuses what is said of a task", append(a.attributes(), "err", err)...)
 	if v.kind == cancelVerdict || v.kind == nackVerdict && !v.delays {
-		r.settle(a, verdict{kind: releaseVerdict}, End{Snoozed, err, took}, false)
+		r.settle(a, verdict{kind: releaseVerdict}, End{OutcomeSnoozed, err, took}, false)
 		return
 	}
 	text := errorText(err)
@@ -158,14 +157,14 @@ func (r *Runner) refused(a *attempt, v verdict, err error, took time.Duration) {
 		text = v.err + "\n" + text
 	}
 	failed := verdict{kind: nackVerdict, err: text, final: v.final, most: v.most}
-	r.settle(a, failed, End{Failed, err, took}, false)
+	r.settle(a, failed, End{OutcomeFailed, err, took}, false)
 }
 
 // lostAtLast is for a task whose handler has ended, and that was not ours any more.
 func (r *Runner) lostAtLast(a *attempt, reason error, took time.Duration) {
 	a.end()
 	r.tellLost(a, reason)
-	r.tellEnd(a, End{Lost, reason, took})
+	r.tellEnd(a, End{OutcomeLost, reason, took})
 }
 
 // --- what is told ---
@@ -226,21 +225,21 @@ func (r *Runner) tellEnd(a *attempt, end End) {
 	ctx := a.contextOfHooks()
 	about := append(a.attributes(), "duration", end.Duration, "outcome", string(end.Outcome))
 	switch end.Outcome {
-	case Failed:
+	case OutcomeFailed:
 		r.log.Warn("an attempt has failed", append(about, "err", end.Err)...)
-	case Dead:
+	case OutcomeDead:
 		r.log.Error("a task is dead", append(about, "err", end.Err)...)
 	default:
 		r.log.Debug("an attempt has ended", about...)
 	}
-	if end.Outcome == Failed || end.Outcome == Dead {
+	if end.Outcome == OutcomeFailed || end.Outcome == OutcomeDead {
 		r.eachHook("Failed", func(h Hooks) {
 			if h.Failed != nil {
 				h.Failed(ctx, &a.task, end.Err)
 			}
 		})
 	}
-	if end.Outcome == Dead {
+	if end.Outcome == OutcomeDead {
 		r.eachHook("Dead", func(h Hooks) {
 			if h.Dead != nil {
 				h.Dead(ctx, &a.task, end.Err)

@@ -70,7 +70,7 @@ func Hooks(options *Options) pgfairq.Hooks {
 			span := trace.SpanFromContext(ctx)
 			span.SetAttributes(attribute.String("pgfairq.task.outcome", string(end.Outcome)))
 			switch end.Outcome {
-			case pgfairq.Failed, pgfairq.Dead, pgfairq.Lost:
+			case pgfairq.OutcomeFailed, pgfairq.OutcomeDead, pgfairq.OutcomeLost:
 				span.RecordError(end.Err)
 				span.SetStatus(codes.Error, end.Err.Error())
 			}

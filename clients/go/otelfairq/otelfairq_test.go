@@ -29,7 +29,7 @@ func TestAnAttemptIsASpanOfTheTraceOfItsTask(t *testing.T) {
 		t.Fatalf("traceparent %q", header)
 	}
 
-	for _, end := range []pgfairq.End{{Outcome: pgfairq.Completed}, {Outcome: pgfairq.Dead, Err: errors.New("no")}} {
+	for _, end := range []pgfairq.End{{Outcome: pgfairq.OutcomeCompleted}, {Outcome: pgfairq.OutcomeDead, Err: errors.New("no")}} {
 		task := &pgfairq.Task{ID: 7, Queue: "emails", Name: "send", Group: "42", Attempt: 2, Headers: enqueued.Opts.Headers}
 		inner := hooks.Before(context.Background(), task)
 		if trace.SpanContextFromContext(inner).TraceID() != request.SpanContext().TraceID() {
@@ -60,7 +60,7 @@ func TestAnAttemptIsASpanOfTheTraceOfItsTask(t *testing.T) {
 
 	// a task that nothing traces
 	plain := hooks.Before(context.Background(), &pgfairq.Task{ID: 8, Queue: "emails"})
-	hooks.After(plain, &pgfairq.Task{}, pgfairq.End{Outcome: pgfairq.Completed})
+	hooks.After(plain, &pgfairq.Task{}, pgfairq.End{Outcome: pgfairq.OutcomeCompleted})
 	if ended := spans.Ended(); ended[len(ended)-1].Name() != "process emails" || ended[len(ended)-1].Parent().IsValid() {
 		t.Error("a task without headers has a parent, or no span")
 	}
