@@ -1,5 +1,5 @@
 """README.md as it is read: the module, lib/pq of Debian, and the programs, which are compiled and
-run as they are printed. Prints TAP.
+run as they are printed; and the worker of doc/clients.md, which is compiled. Prints TAP.
 
     page.py DIRECTORY       that of the README
 
@@ -17,8 +17,20 @@ sys.path.insert(0, os.path.join(os.environ["FAIRQ_CHECKOUT"], "test", "scripts")
 import psycopg  # noqa: E402
 from part_server import new_database, wait_until  # noqa: E402
 
-CHECKOUT = "/src/pgfairq"
+CHECKOUT = "/src/pgfairq"       # as pages have it
+CHECKOUT_HERE = os.environ["FAIRQ_CHECKOUT"]
 BLOCK = re.compile(r"<!-- test: (.+?) -->\n```(\w+)\n(.*?)```", re.S)
+FRAGMENT = re.compile(r"^## Go\n.*?```go\n(.*?)```", re.S | re.M)
+HEAD = """package main
+
+import (
+	"context"
+	"database/sql"
+
+	"pgfairq"
+)
+
+"""
 ONLINE = "go get "      # what asks the module mirror, which Debian's package stands for here
 
 
@@ -42,22 +54,26 @@ def main(here):
             files += 1
         elif name != "the module of the hooks":
             lines = [line for line in text.splitlines() if not line.startswith(ONLINE)]
-            shell("\n".join(lines).replace(CHECKOUT, os.path.dirname(os.path.dirname(here))))
+            shell("\n".join(lines).replace(CHECKOUT, CHECKOUT_HERE))
     assert files == 3, files
+    os.makedirs(f"{app}/fragment")
+    with open(f"{CHECKOUT_HERE}/doc/clients.md", encoding="utf-8") as page, \
+            open(f"{app}/fragment/main.go", "w", encoding="utf-8") as file:
+        file.write(f"{HEAD}{FRAGMENT.search(page.read())[1]}\nfunc main() {{ _ = work }}\n")
     assert os.path.isfile(f"{here}/otelfairq/go.mod")
-    shell("test -z \"$(gofmt -l .)\" && go vet ./... && go build -o . ./worker ./produce")
+    shell("test -z \"$(gofmt -l .)\" && go vet ./... && go build -o bin/ ./worker ./produce")
 
     conninfo = new_database("CREATE TABLE orders (shop int); CREATE TABLE sent (task bigint, address text)")
     database = psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"]
     environment["PGDATABASE"] = database
-    produce = subprocess.Popen([f"{app}/produce"], env=environment, stdout=subprocess.PIPE, text=True)
+    produce = subprocess.Popen([f"{app}/bin/produce"], env=environment, stdout=subprocess.PIPE, text=True)
 
     def there(query):
         with psycopg.connect(conninfo, autocommit=True) as connection:
             return connection.execute(query).fetchone() is not None
 
     wait_until(lambda: there("SELECT FROM fairq.queues WHERE queue = 'emails'"), "the queue is there")
-    worker = subprocess.Popen([f"{app}/worker"], env=environment)
+    worker = subprocess.Popen([f"{app}/bin/worker"], env=environment)
     try:
         assert produce.communicate(timeout=120)[0] == "sent to ann@example.com\n"
         assert there("SELECT FROM sent WHERE address = 'ann@example.com'")
