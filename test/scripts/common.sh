@@ -188,13 +188,14 @@ declare -A PART_DIRECTORIES=(
 	[node]=clients/node/test
 	[dashboard]=clients/node/test/dashboard
 	[ruby]=clients/ruby/test
+	[go]=clients/go/test
 	[examples]=clients/examples/test
 	[monitoring]=monitoring/test
 	[packaging]=packaging/test
 	[moving]=test/moving
 )
 PART_SUITES=$(
-	for suite in python celery node dashboard ruby examples monitoring packaging moving; do
+	for suite in python celery node dashboard ruby go examples monitoring packaging moving; do
 		[ ! -x "$CHECKOUT/${PART_DIRECTORIES[$suite]}/run" ] || echo "$suite"
 	done | xargs
 )
