@@ -14,9 +14,10 @@ from kombu.utils.scheduling import cycle_by_name
 from . import broadcast
 from .claimer import MOST_QUEUES, Claimer, Task
 from .envelope import GROUP, SUBGROUP, NotAMessage, from_payload
+from .lease import Lease
 from .publisher import Publisher
 from .queues import Queues
-from .session import Lease, Session
+from .session import Session
 
 logger = logging.getLogger(__name__)
 
