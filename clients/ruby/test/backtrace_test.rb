@@ -34,6 +34,21 @@ class BacktraceTest < FairqTest
     assert_equal [GEM, OWN, GEM], clean(GEM, OWN, GEM)
   end
 
+  def test_who_is_told_after_the_log_has_all_frames
+    log = Class.new { prepend ActiveJob::Fairq::Backtrace::Log }.new
+    seen = nil
+    log.singleton_class.superclass.define_method(:perform) { |event| seen = event.payload[:exception_object].backtrace }
+    error = KeyError.new.tap { |one| one.set_backtrace([OWN, GEM]) }
+    event = Struct.new(:payload).new({ exception_object: error })
+    log.perform(event)
+    assert_equal [OWN, GEM], seen, "outside of a worker"
+    Thread.current.thread_variable_set(ActiveJob::Fairq::Execution::KEY, true)
+    log.perform(event)
+    assert_equal [[OWN], [OWN, GEM]], [seen, event.payload[:exception_object].backtrace]
+  ensure
+    Thread.current.thread_variable_set(ActiveJob::Fairq::Execution::KEY, nil)
+  end
+
   def test_the_log_and_last_error
     file = File.join(Dir.tmpdir, "logging_jobs.rb")
     File.write(file, <<~RUBY)

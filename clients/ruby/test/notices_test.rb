@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "helper"
+require "active_job/fairq/session"
 
 # What subscribers of ActiveSupport::Notifications hear of a worker, and the trace that its
 # jobs carry. Seen to fail: without guarded, "subscribers that fail" (the jobs are done, and
@@ -63,6 +64,17 @@ class NoticesTest < FairqTest
                                                                         .select { |one| one.last == "done" }
     assert_equal [["ActiveJob::Fairq::Unrecoverable", "no such mailbox"]], heard("dead").select { |one| one["task_id"] == "2" }.map { |one| one["exception"] }
     assert_equal 3, File.readlines(@log).grep(/is dead$/).size
+  end
+
+  def test_a_death_is_of_the_attempt_that_brought_it
+    queue(max_attempts: 2)
+    WriteJob.perform_later("x")
+    2.times { sql("SELECT fairq.nack((SELECT receipt FROM fairq.claim('default')))") }
+    died = (1..2).map do |attempt|
+      task = ActiveJob::Fairq::Task.new("default", "1").tap { |one| one.attempt = attempt }
+      ActiveJob::Fairq::Execution.new(task, ActiveJob::Fairq.database).send(:died?)
+    end
+    assert_equal [false, true], died
   end
 
   def test_a_job_that_is_lost_and_one_that_is_given_back
