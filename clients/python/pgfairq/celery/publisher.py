@@ -111,7 +111,7 @@ class Publisher:
         if self._once:
             self._database.transact(call, values, lambda begun, row: message["properties"].__setitem__(PENDING, begun))
         else:
-            self._database.execute(call, values)
+            self._database.call(call, values)
 
     def _place(self, message: dict[str, Any]) -> Place:
         headers, properties = message["headers"], message["properties"]

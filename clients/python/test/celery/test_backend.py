@@ -14,6 +14,7 @@ from celery.exceptions import ImproperlyConfigured, TaskRevokedError, TimeoutErr
 from celery.result import AsyncResult
 
 import part_server
+from pgfairq.celery import simple
 from part_server import wait_until
 
 POLL = 1000  # seconds
@@ -152,24 +153,21 @@ def test_the_table_is_where_one_wants_it(server, tasks):
         server.sql("DROP ROLE poor")
 
 
-def test_a_counter_counts_once(server, tasks):
+def test_a_counter_counts_once(server, tasks, monkeypatch):
     """The answer to the commit is lost, and the count is done again."""
     backend = tasks.app.backend
     assert backend.incr("n") == 1
     database = backend._database
-    execute = psycopg.ClientCursor.execute
 
-    def lose(cursor, query, *arguments, **options):
-        answer = execute(cursor, query, *arguments, **options)
-        if query == "COMMIT":
-            psycopg.ClientCursor.execute = execute
+    def lose(connection, text):
+        answer = query(connection, text)
+        if text == "COMMIT":
+            monkeypatch.undo()
             database.connection.close()
             raise psycopg.OperationalError("lost")
         return answer
 
-    psycopg.ClientCursor.execute = lose
-    try:
-        assert backend.incr("n") == 2
-    finally:
-        psycopg.ClientCursor.execute = execute
+    query = simple.query
+    monkeypatch.setattr(simple, "query", lose)
+    assert backend.incr("n") == 2
     assert backend.incr("n") == 3
