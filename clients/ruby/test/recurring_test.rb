@@ -133,10 +133,15 @@ class RecurringTest < FairqTest
     end
     error = assert_raises(ActiveJob::Fairq::ConfigurationError) { ActiveJob::Fairq.load_recurring("/nowhere.yml") }
     assert_match(%r{/nowhere\.yml: No such file}, error.message)
+    ActiveJob::Fairq.create_queues = false
+    error = assert_raises(ActiveJob::Fairq::ConfigurationError) { apply("a: {class: WriteJob, queue: none, schedule: '@daily'}") }
+    assert_match(/a: .*"none"/, error.message)
     ActiveJob::Fairq.application = nil
     error = assert_raises(ActiveJob::Fairq::ConfigurationError) { apply("") }
     assert_match(/set config\.fairq\.application/, error.message)
     assert_empty schedules
+  ensure
+    ActiveJob::Fairq.create_queues = true
   end
 
   def test_a_worker_whose_file_is_wrong_does_not_start

@@ -34,8 +34,8 @@ module ActiveJob
       # In a worker, of Active Job's own log.
       module Log
         def perform(event)
-          error = event.payload[:exception_object]
-          return super unless error && Execution.current
+          error = event.payload[:exception_object] if Execution.current && event.respond_to?(:payload)
+          return super unless error
 
           begin
             event.payload[:exception_object] = cleaned(error)

@@ -14,7 +14,7 @@ module ActiveJob
                  "headers => $8::jsonb, timezone => $9, catch_up => $10, overlap => $11::boolean, active => $12::boolean, " \
                  "task_name => $13, subgroup_key => $14)::text"
       UNSCHEDULE = "SELECT fairq.unschedule($1)::text"
-      REFUSALS = %i[InvalidParameterValue InsufficientPrivilege ConfigurationLimitExceeded].freeze
+      REFUSALS = %i[InvalidParameterValue UndefinedObject InsufficientPrivilege ConfigurationLimitExceeded].freeze
 
       @commands = {}.freeze
 
