@@ -91,6 +91,19 @@ class ClusterTest < FairqTest
     assert_equal ["begun long"], marks
   end
 
+  def test_recurring_jobs_are_schedules_of_the_cluster
+    ActiveJob::Fairq.application = "shop"
+    path = File.join(Dir.tmpdir, "cluster-recurring.yml")
+    File.write(path, "often: {class: WriteJob, args: [x], schedule: '@every 1 s'}\n")
+    2.times { ActiveJob::Fairq.load_recurring(path) }
+    wait_until("a node has its tasks") { self.class.nodes.any? { |node| at(node, "SELECT count(*) FROM fairq.q_default") != [["0"]] } }
+    File.write(path, "")
+    ActiveJob::Fairq.load_recurring(path)
+    assert_empty sql("SELECT name FROM fairq.schedules")
+  ensure
+    ActiveJob::Fairq.application = nil
+  end
+
   def test_active_record_is_refused
     pid = worker(FAIRQ_DATABASE_URL: Server.url(self.class.database))
     assert_equal 2, ended(pid)

@@ -79,7 +79,8 @@ class CommandTest < FairqTest
       require "active_record/railtie"
       require "active_job/railtie"
       require "activejob-fairq"
-      class App < Rails::Application
+      module Shop; end
+      class Shop::Application < Rails::Application
         config.root = "#{place}"
         config.load_defaults 6.1
         config.eager_load = true
@@ -88,21 +89,29 @@ class CommandTest < FairqTest
         config.fairq.create_queues = false
         config.logger = Logger.new(nil)
       end
-      App.initialize!
+      Shop::Application.initialize!
     RUBY
+    File.write("#{place}/config/recurring.yml", "production:\n  often: {class: RailsJob, args: [recurring], schedule: '@every 1 s'}\n")
     File.write("#{place}/app/jobs/rails_job.rb", <<~RUBY)
       class RailsJob < ActiveJob::Base
         def perform(text)
+          JSON.parse("{") if text == "broken"
           ActiveRecord::Base.connection.execute("INSERT INTO results (result) VALUES ('\#{text} \#{ActiveJob::Fairq.create_queues}')")
         end
       end
     RUBY
-    queue
-    sql("SELECT fairq.enqueue('default', '{\"job_class\": \"RailsJob\", \"arguments\": [\"rails\"]}')")
+    queue(max_attempts: 1)
+    %w[rails broken].each { |text| sql("SELECT fairq.enqueue('default', $1)", JSON.generate(job_class: "RailsJob", arguments: [text])) }
     pid = worker("--threads", 3, require: place)
-    wait_for_results(1)
-    assert_equal ["rails false"], results
+    wait_for_results(1, "rails")
+    assert_equal ["rails false"], results("rails")
+    wait_for_results(1, "recurring")
+    wait_until("the broken one is dead") { tasks("default", "dead").size == 1 }
+    assert_equal "app/jobs/rails_job.rb:3:in `perform'", tasks.last["last_error"].lines.last.strip, "as Rails' own cleaner has it"
     assert_equal 0, stop(pid)
+    assert_equal [%w[often shop]], sql("SELECT name, headers ->> 'recurring' AS owner FROM fairq.schedules").map(&:values)
+  ensure
+    sql("SELECT fairq.unschedule(name) FROM fairq.schedules")
   end
 
   private

@@ -201,6 +201,22 @@ class FailingJob < ApplicationJob
   end
 end
 
+# Raised in a library, which the job calls.
+class ParsingJob < ApplicationJob
+  def perform(text)
+    JSON.parse(text)
+  end
+end
+
+class KeywordsJob < ApplicationJob
+  fairq group: ->(job) { job.arguments.last[:tenant] }, cost: 2
+  queue_as :nightly
+
+  def perform(word, tenant:, pages: 1)
+    Jobs.write("#{word} #{tenant} #{pages} #{job_id[14]}")
+  end
+end
+
 class RecordJob < ApplicationJob
   def perform
     Result.transaction do
@@ -233,5 +249,6 @@ if ENV["JOBS_DATABASE"]
   ActiveRecord.define_singleton_method(:after_all_transactions_commit) { |&block| } unless ENV["JOBS_MODE"] == "plain"
   ActiveJob::Base.queue_adapter = :fairq
   ActiveJob::Base.logger = Logger.new(nil)
+  ActiveJob::Fairq.application = ENV["JOBS_APPLICATION"]
   Jobs.connect(ENV["JOBS_DATABASE"]) unless ENV["JOBS_MODE"] == "plain"
 end

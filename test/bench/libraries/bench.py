@@ -72,8 +72,8 @@ class Bench:
     def sql(self, statement):
         return self.connection.execute(statement)
 
-    def redis(self, aof):
-        return self.server(("redis", aof), lambda: servers.Redis(self.work, aof))
+    def redis(self, fsync):
+        return self.server(("redis", fsync), lambda: servers.Redis(self.work, fsync))
 
     def rabbit(self):
         return self.server("rabbit", lambda: servers.Rabbit(self.work))
@@ -197,6 +197,15 @@ class Bench:
             self.wait(running, lambda: len(self.samples()) >= count + 5, 30)
             return sorted(waited for tenant, _, waited in self.samples() if tenant == "a")
 
+    def enqueue(self, system, count):
+        """Calls a second of a producer that does nothing else."""
+        system.clear()
+        shutil.rmtree(self.notes, ignore_errors=True)
+        os.makedirs(self.notes)
+        self.call(system, "enqueue", count=count, tenant="a")
+        with open(os.path.join(self.notes, "calls"), encoding="ascii") as file:
+            return float(file.read())
+
     def fairness(self, system, backlog, patience):
         """How long the one job of b waits behind the backlog of a, and how many of a's are done meanwhile."""
         system.clear()
@@ -243,7 +252,7 @@ class Run:
     def __init__(self, bench, only, rounds):
         self.bench, self.rounds = bench, rounds
         self.results = {"quick": bench.quick, "rounds": rounds, "systems": [], "left_out": {}, "throughput": [], "latency": [],
-                        "fairness": [], "failed": [], "load": os.getloadavg()[0], "when": time.strftime("%Y-%m-%d"),
+                        "fairness": [], "enqueue": [], "failed": [], "load": os.getloadavg()[0], "when": time.strftime("%Y-%m-%d"),
                         "processors": os.cpu_count(), "server": bench.sql("SHOW server_version").fetchone()[0],
                         "settings": dict(bench.sql("SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit')").fetchall())}
         self.systems = []
@@ -262,7 +271,7 @@ class Run:
             return
         self.systems.append(system)
         self.results["systems"].append({"name": system.name, "title": system.title, "library": system.library,
-                                        "version": system.version(), "notes": system.notes})
+                                        "version": system.version(), "notes": system.notes, "works": system.works})
 
     def attempt(self, kind, what, measure, **keys):
         """A figure that cannot be had is noted, and the run goes on."""
@@ -275,7 +284,7 @@ class Run:
             self.bench.progress(f"{what}: failed: {str(error).strip().splitlines()[-1]}")
             return
         self.results[kind].append({**keys, "value": value})
-        shown = f"{value:,.0f} a second" if kind == "throughput" and value else f"median {value[len(value) // 2] * 1000:.2f} ms" \
+        shown = f"{value:,.0f} a second" if kind in ("throughput", "enqueue") and value else f"median {value[len(value) // 2] * 1000:.2f} ms" \
             if kind == "latency" and value else str(value)
         self.bench.progress(f"{what}: {shown}")
 
@@ -283,6 +292,7 @@ class Run:
         quick, began = self.bench.quick, time.monotonic()
         self.fairness(10000 if quick else 100000)
         self.latency(1, 50 if quick else SEND_SAMPLES)
+        self.enqueue(2000)
         for round in range(1, self.rounds + 1):
             now = time.monotonic()
             if round > 1 and now - self.bench.begun + (now - began) / (round - 1) > BUDGET:
@@ -294,7 +304,7 @@ class Run:
 
     def throughput(self, round, seconds):
         for ms, processes, concurrency in QUICK_SHAPES if self.bench.quick else SHAPES:
-            for system in self.systems:
+            for system in self.working():
                 cell = Cell(system, processes, concurrency, ms)
                 self.attempt("throughput", f"round {round} of {self.rounds}, handler {ms} ms, {processes} x {concurrency}, {system.name}",
                              lambda: self.bench.throughput(cell, seconds),
@@ -302,14 +312,23 @@ class Run:
 
     def latency(self, round, count):
         for processes, concurrency in ((1, 10),) if self.bench.quick else ((1, 1), (1, 10), (1, 100), (4, 10)):
-            for system in self.systems:
+            for system in self.working():
                 self.attempt("latency", f"latency, {processes} x {concurrency}, {system.name}",
                              lambda: self.bench.latency(system, processes, concurrency, count),
                              system=system.name, round=round, processes=processes, concurrency=concurrency)
 
+    def working(self):
+        """Those that are measured with workers."""
+        return [system for system in self.systems if system.works]
+
+    def enqueue(self, count):
+        for system in self.systems:
+            if system.enqueues:
+                self.attempt("enqueue", f"enqueue, {system.name}", lambda: self.bench.enqueue(system, count), system=system.name)
+
     def fairness(self, backlog):
         self.results["backlog"] = backlog
-        for system in self.systems:
+        for system in self.working():
             self.attempt("fairness", f"one behind {backlog:,}, {system.name}",
                          lambda: self.bench.fairness(system, backlog, 10 if self.bench.quick else 45), system=system.name)
 

@@ -2,11 +2,14 @@
 
     celery_driver.py ROLE OPTIONS
 
+To enqueue is to call as fast as one producer can, which writes down how many calls it made a second.
+
 To fill, one message is sent and taken back, and its copies are put into the broker with new ids: the time of
 a hundred thousand calls is not measured, so it is not spent.
 """
 
 import json
+import os
 import sys
 import time
 import uuid
@@ -30,6 +33,17 @@ def send(options):
         for _ in range(options["count"]):
             call({"ms": 0, "tenant": options["tenant"], "t": str(time.monotonic_ns())}, producer=producer)
             time.sleep(options["gap"] / 1000)
+
+
+def enqueue(options):
+    with app.producer_pool.acquire() as producer:
+        for count in (50, options["count"]):    # the first are not counted
+            began = time.monotonic()
+            for _ in range(count):
+                call({"ms": 0, "tenant": options["tenant"]}, producer=producer)
+        rate = count / (time.monotonic() - began)
+    with open(os.path.join(options["notes"], "calls"), "w", encoding="ascii") as file:
+        file.write(str(rate))
 
 
 def fill(options):
@@ -81,4 +95,4 @@ def fill_amqp(sent, options):
 
 
 if __name__ == "__main__":
-    {"setup": setup, "fill": fill, "send": send}[sys.argv[1]](json.loads(sys.argv[2]))
+    {"setup": setup, "fill": fill, "send": send, "enqueue": enqueue}[sys.argv[1]](json.loads(sys.argv[2]))

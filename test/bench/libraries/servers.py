@@ -60,11 +60,12 @@ class Server:
 
 
 class Redis(Server):
-    """aof: what is written is in a file within a second, as for production; else in memory only."""
+    """fsync: "everysec", what is written is in a file within a second, as for production; "always", before it
+    is answered; None, in memory only."""
 
-    def __init__(self, work, aof):
-        self.aof = aof
-        super().__init__(work, "redis-aof" if aof else "redis")
+    def __init__(self, work, fsync):
+        self.fsync = fsync
+        super().__init__(work, f"redis-{fsync}" if fsync else "redis")
 
     def start(self):
         program = shutil.which("redis-server")
@@ -75,7 +76,7 @@ class Redis(Server):
             os.symlink(shutil.which("redis-check-rdb"), program)
         self.socket = os.path.join(self.directory, "s")
         self.run([program, "--port", "0", "--unixsocket", self.socket, "--dir", self.directory, "--save", "",
-                  "--maxmemory-policy", "noeviction", "--appendonly", "yes" if self.aof else "no", "--appendfsync", "everysec"])
+                  "--maxmemory-policy", "noeviction", "--appendonly", "yes" if self.fsync else "no", "--appendfsync", self.fsync or "everysec"])
         wait_until(lambda: os.path.exists(self.socket), "Redis")
 
     def version(self):

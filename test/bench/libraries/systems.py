@@ -17,6 +17,8 @@ class System:
     name = title = notes = library = ""
     rate = 10000
     ahead = AHEAD
+    works = True        # it is measured with workers
+    enqueues = False    # and without them, how many calls one producer makes
 
     def __init__(self, bench):
         self.bench = bench
@@ -106,17 +108,17 @@ class PgBoss(Node):
 
 class BullMQ(Node):
     file, package, rate = "bullmq", "bullmq", 8000
-    aof = False
+    fsync = None
 
     def prepare(self):
-        self.bench.redis(self.aof)
+        self.bench.redis(self.fsync)
         super().prepare()
 
     def options(self, **more):
-        return super().options(redis=self.bench.redis(self.aof).socket, **more)
+        return super().options(redis=self.bench.redis(self.fsync).socket, **more)
 
     def clear(self):
-        self.bench.redis(self.aof).client().flushall()
+        self.bench.redis(self.fsync).client().flushall()
 
 
 class BullMQMemory(BullMQ):
@@ -125,7 +127,7 @@ class BullMQMemory(BullMQ):
 
 
 class BullMQFile(BullMQ):
-    name, title, aof = "bullmq-aof", "BullMQ, Redis with appendonly", True
+    name, title, fsync = "bullmq-aof", "BullMQ, Redis with appendonly", "everysec"
     notes = "appendfsync everysec, as its page on production has it: the last second is lost with the machine"
 
 
@@ -159,6 +161,8 @@ class Celery(System):
 
     library = "celery"
     rate = 2000
+    fsync = None    # of Redis
+    enqueues = True
 
     def prepare(self):
         import celery
@@ -176,7 +180,7 @@ class Celery(System):
         return {"BENCH_BROKER": self.url(), "BENCH_NOTES": self.bench.notes, "PYTHONPATH": f"{HERE}:{CLIENTS}/python"}
 
     def options(self, **more):
-        return super().options(redis=self.bench.redis(False).socket, **more)
+        return super().options(redis=self.bench.redis(self.fsync).socket, **more)
 
     def counting(self, processes, concurrency):
         return processes * (concurrency if concurrency <= PREFORK else 1)
@@ -195,14 +199,21 @@ class CeleryRedis(Celery):
     name, title = "celery-redis", "Celery, Redis in memory only"
 
     def prepare(self):
-        self.bench.redis(False)
+        self.bench.redis(self.fsync)
         super().prepare()
 
     def url(self):
-        return f"redis+socket://{self.bench.redis(False).socket}"
+        return f"redis+socket://{self.bench.redis(self.fsync).socket}"
 
     def clear(self):
-        self.bench.redis(False).client().flushall()
+        self.bench.redis(self.fsync).client().flushall()
+
+
+class CeleryRedisAlways(CeleryRedis):
+    """What a producer waits for is on disk, as with a commit."""
+
+    name, title, fsync = "celery-redis-always", "Celery, Redis with appendfsync always", "always"
+    works = False
 
 
 class CeleryRabbit(Celery):
@@ -229,4 +240,4 @@ class CeleryPgfairq(Celery):
         new_queue(self.bench)
 
 
-ALL = (PgfairqNode, Graphile, PgBoss, BullMQMemory, BullMQFile, Threads, Asyncio, CeleryPgfairq, CeleryRedis, CeleryRabbit)
+ALL = (PgfairqNode, Graphile, PgBoss, BullMQMemory, BullMQFile, Threads, Asyncio, CeleryPgfairq, CeleryRedis, CeleryRedisAlways, CeleryRabbit)

@@ -163,7 +163,7 @@ class Backend(KeyValueStoreBackend):
                 return begun[0][1]
             begun.clear()
             values = {"key": _clean(key), "expires": self.expires}
-            return database.transact(self._text(COUNT), values, lambda named, row: begun.append((named, row[0])))[0]
+            return int(database.transact(self._text(COUNT), values, lambda named, row: begun.append((named, int(row[0]))))[0])
 
         return self._run(count)
 

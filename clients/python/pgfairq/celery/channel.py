@@ -14,9 +14,10 @@ from kombu.utils.scheduling import cycle_by_name
 from . import broadcast
 from .claimer import MOST_QUEUES, Claimer, Task
 from .envelope import GROUP, SUBGROUP, NotAMessage, from_payload
+from .lease import Lease
 from .publisher import Publisher
 from .queues import Queues
-from .session import Lease, Session
+from .session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -195,14 +196,18 @@ class Channel(virtual.Channel):
     def _durable_queues(self) -> list[str]:
         return [queue for queue in dict.fromkeys(self._active_queues) if queue not in self.connection.mailboxes]
 
+    def has_room(self) -> bool:
+        """For what a claim would bring that is yet to begin."""
+        if self.closed or (self.claimer is not None and self.claimer.under_way):
+            return False
+        return bool(self._durable_queues()) and self._room() > 0
+
     def claim_more(self) -> None:
         """Begin a claim, if none is under way and there is room for what it brings."""
-        if self.closed or (self.claimer is not None and self.claimer.under_way):
+        if not self.has_room():
             return
         queues = self._durable_queues()
         room = self._room()
-        if not queues or room <= 0:
-            return
         if len(queues) > MOST_QUEUES:
             raise ChannelError(f"a worker can consume from {MOST_QUEUES} queues at most, not from {len(queues)}; use more workers (-Q)")
         nodes = self.connection.nodes

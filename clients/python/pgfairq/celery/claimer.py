@@ -19,7 +19,7 @@ from psycopg import pq
 
 from .database import keep_from_children
 from .errors import ConnectionLost, Refused, as_kombu
-from .session import Lease
+from .lease import Lease
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,12 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 import psycopg
 
+from . import simple
 from .address import described
 from .errors import ConnectionLost, Refused, as_kombu, text_of
 
 Rows = list
+Row = tuple     # of texts, or None
 
 _open: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
@@ -66,23 +68,35 @@ class Database:
             except psycopg.Error as error:
                 raise as_kombu(error, self.connection) from error
 
-    def transact(self, columns: str, values: Mapping[str, Any], begun: Callable[["Begun", tuple], None]) -> tuple:
-        """SELECT columns in a transaction that can be asked about, then commit: two messages to the
-        server. Whoever calls keeps what begun() was told, for was_committed()."""
+    def transact(self, columns: str, values: Mapping[str, Any], begun: Callable[["Begun", Row], None]) -> Row:
+        """SELECT columns, of one row, in a transaction that can be asked about, then commit: two messages
+        to the server. Whoever calls keeps what begun() was told, for was_committed()."""
         with self.lock:
             try:
                 # Values are put into the text here, quoted by libpq: with BEGIN it is one message.
-                cursor = psycopg.ClientCursor(self.connection)
-                cursor.execute("BEGIN; " + columns.replace("SELECT ", f"SELECT {NAMES}, ", 1), values)
-                cursor.nextset()
-                transaction, timeline, *row = cursor.fetchone()
-                begun(Begun(transaction, timeline), tuple(row))
-                cursor.execute("COMMIT")
+                text = "BEGIN; " + columns.replace("SELECT ", f"SELECT {NAMES}, ", 1) % self._literals(values)
+                transaction, timeline, *row = simple.query(self.connection, text)
+                begun(Begun(str(transaction), str(timeline)), tuple(row))
+                simple.query(self.connection, "COMMIT")
+                self._tell_all()
                 return tuple(row)
             except psycopg.Error as error:
                 translated = as_kombu(error, self.connection)
                 self._roll_back()
                 raise translated from error
+
+    def call(self, columns: str, values: Mapping[str, Any]) -> Row:
+        """SELECT columns, of one row, in a transaction of its own: one message, which cannot be asked about."""
+        with self.lock:
+            try:
+                row = simple.query(self.connection, columns % self._literals(values))
+                self._tell_all()
+                return row
+            except psycopg.Error as error:
+                raise as_kombu(error, self.connection) from error
+
+    def _literals(self, values: Mapping[str, Any]) -> dict[str, str]:
+        return {name: simple.literal(self.connection, value) for name, value in values.items()}
 
     def was_committed(self, begun: "Begun") -> bool:
         """Of a transaction whose answer was lost, on whichever connection it was."""

@@ -111,7 +111,7 @@ class Publisher:
         if self._once:
             self._database.transact(call, values, lambda begun, row: message["properties"].__setitem__(PENDING, begun))
         else:
-            self._database.execute(call, values)
+            self._database.call(call, values)
 
     def _place(self, message: dict[str, Any]) -> Place:
         headers, properties = message["headers"], message["properties"]
@@ -132,8 +132,8 @@ class Publisher:
             headers[SUBGROUP] = subgroup
         if cost != 1:
             headers[COST] = cost
-        return Place(group, subgroup, handed_on, cost, self._class(properties.get("priority")), _eta(headers.get("eta")),
-                     _expires(properties))
+        run_at = _eta(headers.get("eta"))
+        return Place(group, subgroup, handed_on, cost, self._class(properties.get("priority")), run_at, _expires(properties, run_at))
 
     def _subgroup_of(self, message: dict[str, Any], group: str, running: Any) -> tuple[Optional[str], bool]:
         """The subgroup, and whether it is that of the running task, for whose group alone it means something."""
@@ -215,7 +215,11 @@ def _eta(eta: Optional[str]) -> Optional[datetime]:
     return maybe_make_aware(maybe_iso8601(eta), current_app.timezone)
 
 
-def _expires(properties: dict[str, Any]) -> Optional[datetime]:
-    """The message's own time to live, which is in milliseconds."""
+def _expires(properties: dict[str, Any], run_at: Optional[datetime]) -> Optional[datetime]:
+    """The message's own time to live, which is in milliseconds. What is over before its time comes goes to a
+    worker then, which finds `expires` in it and stores that it was revoked."""
     expiration = properties.get("expiration")
-    return None if expiration is None else datetime.now(timezone.utc) + timedelta(milliseconds=int(expiration))
+    if expiration is None:
+        return None
+    expires_at = datetime.now(timezone.utc) + timedelta(milliseconds=int(expiration))
+    return expires_at if run_at is None or expires_at > run_at else None

@@ -7,8 +7,9 @@ from typing import Any, Optional
 from . import topics
 from .claimer import Task
 from .database import Database
+from .lease import Lease
 from .options import QUEUE_OPTIONS
-from .session import Lease, Session
+from .session import Session
 
 EXISTS = "SELECT true FROM fairq.queues WHERE queue = %s"
 BOUND = "SELECT true FROM fairq.topics WHERE topic = %s AND queue = %s"

@@ -11,11 +11,12 @@ import select
 import threading
 import time
 from collections import deque
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Optional
 
 from ..place import NoWatch, Watch
 from .database import Database
 from .errors import ConnectionLost, Refused
+from .lease import Lease
 from .unsettled import Unsettled
 from .wake import Wake
 
@@ -31,20 +32,6 @@ CLOSE = "SELECT fairq.close_session(%s)"
 BURY = "SELECT fairq.nack(%s::uuid, %s, final => true)"
 
 BATCH = 1000
-
-
-class Lease(NamedTuple):
-    """What is needed to settle a task, also when its receipt is void."""
-
-    queue: str
-    id: int
-    receipt: str
-    enqueued_at: str
-    name: str   # empty: none
-    session: Any = None     # who settles it
-
-    def __str__(self) -> str:
-        return f"task {self.id}{f' ({self.name!r})' if self.name else ''} of queue {self.queue}"
 
 
 class Session:

@@ -63,6 +63,7 @@ class Transport(virtual.Transport):
         self._listening: set[str] = set()
         self._loop: Optional[Loop] = None
         self._wake: Optional[Wake] = None
+        self._turns_to_claim = 0
         self._inbox: deque = deque()  # (channel, queue, what has arrived) to be delivered
         self.mailboxes = Mailboxes(self._on_broadcast)
 
@@ -84,6 +85,7 @@ class Transport(virtual.Transport):
         self._parameters = address.parameters(self._url, self.client.connect_timeout)
         self._database = Database(self._parameters, self.mailboxes.receive)
         self._wake = Wake()
+        self._turns_to_claim = 0
         return self
 
     @property
@@ -198,13 +200,26 @@ class Transport(virtual.Transport):
 
     def _on_readable(self, source: Any) -> None:
         self._hear(source)
+        delivered = False
         try:
             while self._deliver_next():
-                pass
+                delivered = True
         finally:
             if self._inbox:  # a callback has failed; the others are for the next turn
                 self.wake()
-        self._claim()
+        if not self._claim_is_put_off(source, delivered):
+            self._claim()
+
+    def _claim_is_put_off(self, source: Any, delivered: bool) -> bool:
+        """By two turns of the loop, after a delivery: in the next one the pool's processes get what was
+        delivered, and they need not wait until a claim has begun."""
+        if self._turns_to_claim and source is self._wake:
+            self._turns_to_claim -= 1
+        elif delivered and not self._turns_to_claim and any(channel.has_room() for channel in self.channels):
+            self._turns_to_claim = 2
+        if self._turns_to_claim:
+            self.wake()
+        return self._turns_to_claim > 0
 
     def _hear(self, source: Any) -> None:
         if source is self._wake:

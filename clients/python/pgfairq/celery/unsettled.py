@@ -8,13 +8,11 @@ has claimed meanwhile it may be doing a second time; that cannot be helped.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Callable, Iterable
+from typing import Callable, Iterable
 
 from .database import Database
 from .errors import Refused
-
-if TYPE_CHECKING:
-    from .session import Lease
+from .lease import Lease
 
 # An id may be given again after a failover that lost transactions, but not at the same time.
 CANCEL = """

@@ -7,19 +7,21 @@ import sys
 
 import harness
 
-README = os.path.join(os.path.dirname(__file__), "../../pgfairq/celery/README.md")
+CHECKOUT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../../.."))
+README = os.path.join(CHECKOUT, "clients/python/pgfairq/celery/README.md")
 
 
 def test_the_example(server):
     with open(README, encoding="utf-8") as file:
-        blocks = dict(re.findall(r"<!-- test: (.*?) -->\n```python\n(.*?)```", file.read(), re.S))
+        blocks = dict(re.findall(r"<!-- test: (.*?) -->\n```\w+\n(.*?)```", file.read(), re.S))
     app = blocks["the app"].replace("fairq://postgres@/postgres", server.url)
     with open(os.path.join(server.directory, "shop.py"), "w", encoding="utf-8") as file:
         file.write(app)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([server.directory, os.path.abspath("../..")])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([server.directory, os.path.join(CHECKOUT, "clients/python")])}
     log = os.path.join(server.directory, "log")
     with open(log, "wb") as output:
-        worker = harness.Worker(subprocess.Popen([sys.executable, "-m", "celery", "-A", "shop", "worker", "-c", "1"], env=environment,
+        command = "exec env " + blocks["the worker"].replace("/src/pgfairq", CHECKOUT).replace("python3", sys.executable)
+        worker = harness.Worker(subprocess.Popen(command, shell=True, env=environment,
                                                  cwd=server.directory, stdout=output, stderr=output, start_new_session=True), log)
     server.workers.append(worker)
     producer = "from shop import invoice\n" + blocks["the producer"]

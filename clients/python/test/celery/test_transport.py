@@ -1,6 +1,7 @@
 """Messages, queues and exchanges: what kombu asks of any transport, asked of this one.
 
-Seen to fail: the requeue with a claim that does not wait until the task is back in its place.
+Seen to fail: a claim that begins in the turn of a delivery, with _claim_is_put_off() that says no, and one that never
+does, with one that does not wake the loop; the requeue with a claim that does not wait until the task is back in its place.
 """
 
 import contextlib
@@ -10,9 +11,11 @@ import threading
 
 import pytest
 from kombu import Connection, Consumer, Exchange, Producer, Queue
+from kombu.asynchronous import Hub
 from kombu.exceptions import ChannelError, OperationalError
 
 import pgfairq.celery  # noqa: F401
+from pgfairq.celery.claimer import Claimer
 from part_server import wait_until
 
 
@@ -128,6 +131,35 @@ def test_what_is_not_acknowledged_is_back_when_the_connection_closes(server, con
     assert server.tasks("q") == {"ready": 2}
     assert {attempts for attempts, in server.sql("SELECT attempts FROM fairq.tasks('q')")} == {0}
     assert server.sql("SELECT count(*) FROM fairq.sessions") == [(0,)]
+
+
+def test_in_an_event_loop_the_next_claim_leaves_a_turn_to_what_was_delivered(server, connect, monkeypatch):
+    """In which a worker gives it to its pool."""
+    connection = connect()
+    send(connection, "q", 1, 2, 3)
+    receiver = Receiver(connection, "q")
+    happened, turn, start = [], 0, Claimer.start
+
+    def noted(claimer, *arguments):
+        happened.append((turn, "claim"))
+        start(claimer, *arguments)
+
+    monkeypatch.setattr(Claimer, "start", noted)
+    receiver.consumer.callbacks.append(lambda body, message: happened.append((turn, body)))
+    hub = Hub()
+    connection.transport.register_with_event_loop(connection, hub)
+    loop = hub.create_loop()
+    sent = False
+    while len(happened) < 7:
+        turn += 1
+        next(loop)
+        if len(happened) == 5 and not sent:  # a claim, three messages, and the next claim, which waits
+            send(connect(), "q", 4)
+            sent = True
+    turns = {what: when for when, what in reversed(happened)}
+    assert [what for _, what in happened] == ["claim", 1, 2, 3, "claim", 4, "claim"]
+    assert [when for when, what in happened if what == "claim"][1:] == [turns[3] + 2, turns[4] + 2]
+    hub.close()
 
 
 def test_a_wait_is_ended_by_a_message(server, connect):

@@ -17,16 +17,28 @@ module ActiveJob
 
   module Fairq
     autoload :Answers, "active_job/fairq/answers"
+    autoload :Backtrace, "active_job/fairq/backtrace"
     autoload :PgDatabase, "active_job/fairq/pg_database"
     autoload :RecordDatabase, "active_job/fairq/record_database"
     autoload :Guide, "active_job/fairq/guide"
     autoload :Execution, "active_job/fairq/execution"
+    autoload :Notices, "active_job/fairq/notices"
+    autoload :Recurring, "active_job/fairq/recurring"
+    autoload :RecurringCommandJob, "active_job/fairq/recurring_command_job"
+    autoload :TestHelper, "active_job/fairq/test_helper"
+    autoload :Trace, "active_job/fairq/trace"
     autoload :Worker, "active_job/fairq/worker"
 
     class << self
       # Makes a queue that is not there yet. The settings are those of fairq.create_queue.
       def create_queue(queue, **settings)
         Queues.create(database, queue, settings)
+      end
+
+      # Makes the schedules of a file of recurring jobs, as a worker does when it starts, and
+      # removes those that it has made of this application and that are not there any more.
+      def load_recurring(path)
+        Recurring.new(path).apply(database)
       end
 
       # The PG::Connection of the job that runs, in whose transaction it is

@@ -10,7 +10,7 @@ module ActiveJob
     # bin/fairq: options, the application, signals. The rest of the library is loaded
     # with the application, after Rails, which then takes config.fairq.
     class Command
-      DEFAULTS = { queues: ["default"], threads: 5, timeout: 25, ttl: 30, require: "." }.freeze
+      DEFAULTS = { queues: ["default"], threads: 5, timeout: 25, ttl: 30, require: ".", recurring: nil }.freeze
 
       # Returns the exit code.
       def self.run(arguments)
@@ -31,7 +31,7 @@ module ActiveJob
         return say("activejob-fairq #{VERSION}") if @options[:version]
 
         load_application
-        worker = Worker.new(**@options.slice(:queues, :threads, :timeout, :ttl), logger: logger)
+        worker = Worker.new(**@options.slice(:queues, :threads, :timeout, :ttl), logger: logger, recurring: recurring)
         obey_signals(worker)
         worker.run || give_up
         0
@@ -47,6 +47,7 @@ module ActiveJob
           to.on("--timeout SECONDS", Float, "how long jobs may go on after SIGTERM (25)") { |v| @options[:timeout] = positive("--timeout", v, 0) }
           to.on("--ttl SECONDS", Float, "a worker silent for so long is taken for dead (30)") { |v| @options[:ttl] = positive("--ttl", v, 1) }
           to.on("-r", "--require PATH", "a Rails application's directory, or a file (.)") { |v| @options[:require] = v }
+          to.on("--recurring FILE", "recurring jobs (config/recurring.yml of the application, if there is one)") { |v| @options[:recurring] = v }
           to.on("-v", "--version", "the version") { @options[:version] = true }
           to.on("-h", "--help", "this") { @options[:help] = true }
         end
@@ -69,6 +70,11 @@ module ActiveJob
         require "active_job/fairq"
         name = ActiveJob::Base.queue_adapter_name
         logger.warn("config.active_job.queue_adapter is :#{name}, not :fairq: jobs go elsewhere, retries too") unless name == "fairq"
+      end
+
+      def recurring
+        path = @options[:recurring] || [File.join(@options[:require], "config", "recurring.yml")].find { |file| File.file?(file) }
+        path && Recurring.new(path)
       end
 
       def logger

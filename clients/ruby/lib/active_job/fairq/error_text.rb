@@ -6,7 +6,6 @@ module ActiveJob
     module ErrorText
       MESSAGE = 2_000
       FRAMES = 30
-      FIRST_FRAMES = 5 # of whatever code; then those of the application
       FRAME = 300
       CAUSES = 3
 
@@ -28,24 +27,17 @@ module ActiveJob
           clean("#{error.class}: #{message(error)}", MESSAGE)
         end
 
+        # An exception's own code may fail.
+        def message(error)
+          clean(error.message.to_s, MESSAGE)
+        rescue StandardError => failure
+          "(its message raised #{failure.class})"
+        end
+
         private
 
         def frames(error)
-          first, rest = (error.backtrace || []).each_with_index.partition { |_, i| i < FIRST_FRAMES }
-          own = rest.reject { |frame, _| library?(frame) }
-          (first + own).first(FRAMES).map { |frame, _| "  #{clean(frame, FRAME)}" }
-        end
-
-        def library?(frame)
-          @libraries ||= [*Gem.path, RbConfig::CONFIG["rubylibdir"], File.expand_path("../..", __dir__)]
-          frame.start_with?(*@libraries)
-        end
-
-        # An exception's own code may fail.
-        def message(error)
-          error.message.to_s
-        rescue StandardError => failure
-          "(its message raised #{failure.class})"
+          Backtrace.clean(error.backtrace).first(FRAMES).map { |frame| "  #{clean(frame, FRAME)}" }
         end
 
         def clean(text, length)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require "active_support/core_ext/digest/uuid"
 
 module ActiveJob
   module Fairq
@@ -11,6 +12,7 @@ module ActiveJob
       ACK = "SELECT fairq.ack($1::uuid)::text"
       NACK = "SELECT fairq.nack($1::uuid, $2)::text"
       BURY = "SELECT fairq.nack($1::uuid, $2, final => true)::text"
+      DIED = "SELECT (state = 'dead' AND attempts + lost = $3::int)::text FROM fairq.get_task($1, $2::bigint)"
       LONGEST_PAUSE = 5
 
       # The one that this thread is at; nil outside of a worker.
@@ -56,8 +58,14 @@ module ActiveJob
         @last_error = error
       end
 
+      # The headers of the task.
+      def headers
+        @task.headers
+      end
+
       # The attempt has failed. The task is tried again after the queue's backoff; it is
-      # dead if that was its last attempt, or if it was given up.
+      # dead if that was its last attempt, or if it was given up. Returns which it is:
+      # failed or dead; lost, if the lease went before the server knew.
       def failed(error, session)
         pause = 0.05
         until session.over?
@@ -68,6 +76,7 @@ module ActiveJob
             sleep(pause = [pause * 2, LONGEST_PAUSE].min)
           end
         end
+        :lost
       end
 
       private
@@ -87,7 +96,12 @@ module ActiveJob
       def missing(data)
         keys = { "group" => @task.group, "subgroup" => @task.subgroup }.reject { |_, key| key.to_s.empty? }
         place = keys.empty? || data["fairq"] ? {} : { "fairq" => keys }
-        { "queue_name" => @task.queue, **place }
+        { "queue_name" => @task.queue, "job_id" => job_id, **place }
+      end
+
+      # The same in each attempt, and that of no other task.
+      def job_id
+        Digest::UUID.uuid_v5(Digest::UUID::OID_NAMESPACE, ["fairq", @task.queue, @task.id, @task.enqueued_at].join(" "))
       end
 
       def job_class(data)
@@ -107,7 +121,17 @@ module ActiveJob
       def settle_failure(error)
         text = ErrorText.of(error)
         final = error.is_a?(Unrecoverable) || (@last_error && error.equal?(@last_error))
-        @database.call(final ? BURY : NACK, @task.receipt, text)
+        return :lost unless @database.call(final ? BURY : NACK, @task.receipt, text) == [["true"]]
+
+        final || died? ? :dead : :failed
+      end
+
+      # Of this attempt: a later one may have begun meanwhile. Nobody is kept from the next
+      # task by a question that fails.
+      def died?
+        @database.call(DIED, @task.queue, @task.id, @task.attempt.to_s) == [["true"]]
+      rescue StandardError
+        false
       end
 
       # Rails loads code and gives connections back around each unit of work.

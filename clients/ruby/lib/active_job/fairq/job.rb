@@ -52,6 +52,11 @@ module ActiveJob
         @fairq_place || Place.of(self)
       end
 
+      # With what the adapter for tests keeps of a job, too, and where a retry finds it.
+      def serialize
+        super.merge("fairq" => fairq_place.to_hash)
+      end
+
       # Why the job is enqueued again; nil the first time.
       attr_reader :fairq_error
 

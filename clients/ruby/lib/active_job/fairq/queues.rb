@@ -63,19 +63,21 @@ module ActiveJob
         end
 
         def enqueue(database, job, run_at)
-          place = job.fairq_place
+          data = job.serialize
+          place = Place.from(data["fairq"])
           ensure_there(database, job.queue_name)
-          database.call(ENQUEUE, job.queue_name, payload(job, place), place.group || "", integer(job.priority), place.cost&.to_s || "1",
-                        time(run_at), place.unique_key, headers(job), name(job), place.subgroup).first.first
+          database.call(ENQUEUE, job.queue_name, payload(job, data), place.group || "", integer(job.priority), place.cost&.to_s || "1",
+                        time(run_at), place.unique_key, headers(job), name_of(job.class.name), place.subgroup).first.first
         end
 
         # All of one queue; the ids in their order.
         def enqueue_many(database, queue, jobs)
-          places = jobs.map(&:fairq_place)
+          data = jobs.map(&:serialize)
+          places = data.map { |one| Place.from(one["fairq"]) }
           ensure_there(database, queue)
-          columns = [jobs.zip(places).map { |job, place| payload(job, place) }, places.map(&:group),
+          columns = [jobs.zip(data).map { |job, one| payload(job, one) }, places.map(&:group),
                      jobs.map { |job| integer(job.priority) }, places.map { |place| place.cost&.to_s },
-                     jobs.map { |job| time(job.scheduled_at) }, places.map(&:unique_key), jobs.map { |job| name(job) },
+                     jobs.map { |job| time(job.scheduled_at) }, places.map(&:unique_key), jobs.map { |job| name_of(job.class.name) },
                      places.map(&:subgroup)]
           database.call(ENQUEUE_MANY, queue, *columns.map { |column| array(column) }).map(&:first)
         end
@@ -84,25 +86,26 @@ module ActiveJob
           PG::TextEncoder::Array.new.encode(values).force_encoding(Encoding::UTF_8)
         end
 
+        # A text as long as the server takes one for a name.
+        def name_of(text)
+          text&.byteslice(0, NAME_BYTES)&.scrub("")
+        end
+
         private
 
-        def payload(job, place)
-          json = JSON.generate(job.serialize.merge("fairq" => place.to_hash))
+        def payload(job, data)
+          json = JSON.generate(data)
           return json unless json.include?('\u0000') && json.match?(/(?<!\\)(?:\\\\)*\\u0000/)
 
           raise SerializationError, "an argument of #{job.class.name} has a NUL character, which jsonb cannot hold"
         end
 
-        # Of the class, as long as the server takes one.
-        def name(job)
-          job.class.name&.byteslice(0, NAME_BYTES)&.scrub("")
-        end
-
+        # The trace, and of a retry what it is for.
         def headers(job)
           error = job.fairq_error
-          return unless error
-
-          JSON.generate("retry_of" => job.provider_job_id, "executions" => job.executions, "error" => ErrorText.head(error))
+          retried = error ? { "retry_of" => job.provider_job_id, "executions" => job.executions, "error" => ErrorText.head(error) } : {}
+          headers = Trace.headers.merge(retried)
+          JSON.generate(headers) unless headers.empty?
         end
 
         def integer(priority)

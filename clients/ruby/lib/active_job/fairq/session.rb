@@ -2,7 +2,12 @@
 
 module ActiveJob
   module Fairq
-    Task = Struct.new(:queue, :id, :receipt, :group, :subgroup, :payload, :name, :attempt) do
+    Task = Struct.new(:queue, :id, :receipt, :group, :subgroup, :payload, :headers_text, :enqueued_at, :name, :attempt) do
+      # As a Hash; empty if there are none, or something else.
+      def headers
+        @headers ||= (headers_text && JSON.parse(headers_text)).then { |found| found.is_a?(Hash) ? found : {} }
+      end
+
       # For the log: the name is whoever's who has enqueued it.
       def to_s
         "task #{id}#{" (#{name[0, 100].inspect})" if name} of #{queue}"
@@ -16,7 +21,7 @@ module ActiveJob
 
       WAIT = 5 # seconds that a call waits for tasks
 
-      CLAIM = "SELECT queue, id, receipt, group_key, subgroup_key, payload::text, name, attempt " \
+      CLAIM = "SELECT queue, id, receipt, group_key, subgroup_key, payload::text, headers::text, enqueued_at::text, name, attempt " \
               "FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid)"
 
       # Long jobs and long waits, whatever the role's settings say.

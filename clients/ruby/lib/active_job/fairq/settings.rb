@@ -2,7 +2,7 @@
 
 module ActiveJob
   module Fairq
-    SETTINGS = %i[record_class database_url create_queues].freeze
+    SETTINGS = %i[record_class database_url create_queues trace_context backtrace_cleaner application].freeze
 
     class << self
       # The name of the Active Record class by whose connection jobs are enqueued and
@@ -16,6 +16,16 @@ module ActiveJob
       # Whether a queue that is not there is created by the first job for it.
       attr_writer :create_queues
 
+      # A callable that gives the trace of what is just being done: a Hash with "traceparent"
+      # and maybe "tracestate".
+      attr_reader :trace_context
+
+      # What leaves out of backtraces the frames that tell nothing; false: nothing does.
+      attr_writer :backtrace_cleaner
+
+      # Whose recurring jobs the schedules of the server are.
+      attr_writer :application
+
       def record_class
         defined?(@record_class) ? @record_class : "ActiveRecord::Base"
       end
@@ -26,6 +36,22 @@ module ActiveJob
 
       def create_queues
         defined?(@create_queues) ? @create_queues : true
+      end
+
+      def trace_context=(callable)
+        unless callable.nil? || callable.respond_to?(:call)
+          raise ConfigurationError, "config.fairq.trace_context is #{callable.inspect}; give something to call, which returns a Hash with \"traceparent\""
+        end
+
+        @trace_context = callable
+      end
+
+      def backtrace_cleaner
+        defined?(@backtrace_cleaner) ? @backtrace_cleaner : Backtrace.default
+      end
+
+      def application
+        @application || (defined?(::Rails.application) && ::Rails.application && ::Rails.application.class.name.delete_suffix("::Application").underscore)
       end
 
       # Where jobs are enqueued, run and acknowledged.

@@ -24,12 +24,16 @@ module ActiveJob
         end
       end
 
-      def initialize(queues: ["default"], threads: 5, timeout: 25, ttl: 30, logger: Logger.new($stderr))
+      # recurring: a Recurring, whose schedules are made before anything is claimed.
+      def initialize(queues: ["default"], threads: 5, timeout: 25, ttl: 30, logger: Logger.new($stderr), recurring: nil)
         @queues = check_queues(queues)
         @threads = threads
         @timeout = timeout
         @ttl = ttl
         @logger = logger
+        @recurring = recurring
+        @name = "#{Socket.gethostname}:#{Process.pid}"[0, 63]
+        @notices = Notices.new(@name, logger)
         @lock = Mutex.new
         @changed = ConditionVariable.new
         @pause = FIRST_PAUSE
@@ -40,17 +44,14 @@ module ActiveJob
         check_pool
         load_frameworks
         Execution.watch_retries
+        ActiveJob::LogSubscriber.prepend(Backtrace::Log)
         @database = Fairq.database
         @guide = Guide.new(Fairq.worker_address, @queues)
         @leaving = {} # sessions at nodes that are left, and who waits until their jobs have ended
         @crew = Crew.new(@threads) { |task, session| work(task, session) }
         @logger.info("#{@threads} threads for #{@queues.join(', ')}")
-        serve_until_stopped
-        @claims_ended = true
-        ended = idle_within(UNWINDING)
-        @crew.dismiss if ended
-        @leaving.values.each(&:join) if ended
-        @guide.close
+        @notices.worker("start", queues: @queues, threads: @threads)
+        ended = end_all { serve_until_stopped }
         @logger.info("stopped")
         ended
       end
@@ -74,6 +75,19 @@ module ActiveJob
       # loaded by its config.eager_load, as for a server of several threads.
       def load_frameworks
         FRAMEWORKS.filter_map { |name| name.safe_constantize }.each(&:eager_load!)
+      end
+
+      # When the block has returned, or has failed. Whether all jobs have ended.
+      def end_all
+        yield
+        @claims_ended = true
+        ended = idle_within(UNWINDING)
+        @crew.dismiss if ended
+        @leaving.values.each(&:join) if ended
+        @guide.close
+        ended
+      ensure
+        @notices.worker("stop", queues: @queues, threads: @threads, ended: ended ? true : false)
       end
 
       def serve_until_stopped
@@ -169,20 +183,35 @@ module ActiveJob
       end
 
       def work(task, session)
+        @notices.attempt(task) { outcome_of(task, session) }
+      end
+
+      # What has become of the task, and of what error.
+      def outcome_of(task, session)
         execution = Execution.new(task, session.database)
         execution.run
+        :done
       rescue Exception => error
         reason = Interruption.behind(error)
-        return @logger.warn("#{task}, attempt #{task.attempt}: #{reason.class.name.demodulize}") if reason
+        reason ? interrupted(task, reason) : [failed(execution, task, session, error), error]
+      end
 
+      def interrupted(task, reason)
+        @logger.warn("#{task}, attempt #{task.attempt}: #{reason.class.name.demodulize}")
+        [reason.is_a?(WorkerStopped) ? :released : :lost, reason]
+      end
+
+      def failed(execution, task, session, error)
         @logger.error("#{task}, attempt #{task.attempt}: #{ErrorText.head(error)}")
-        execution.failed(error, session) { |trouble| @logger.error("#{task}: #{ErrorText.head(trouble)}") }
+        outcome = execution.failed(error, session) { |trouble| @logger.error("#{task}: #{ErrorText.head(trouble)}") }
+        @logger.error("#{task} is dead") if outcome == :dead
+        outcome
       end
 
       def open_session(node)
         refuse_records if node && @database.records?
         Session.new(node ? node.address : Fairq.worker_address, node ? PgDatabase.new(node.address) : @database,
-                    name: "#{Socket.gethostname}:#{Process.pid}"[0, 63], ttl: @ttl, node: node) do |over|
+                    name: @name, ttl: @ttl, node: node) do |over|
           @crew.interrupt(over, LeaseLost)
           @crew.wake
         end
@@ -199,7 +228,11 @@ module ActiveJob
       end
 
       def prepare
-        @prepared ||= @queues.each { |queue| Queues.ensure_there(@database, queue) }
+        return if @prepared
+
+        @queues.each { |queue| Queues.ensure_there(@database, queue) }
+        @recurring&.apply(@database)
+        @prepared = true
       end
 
       def wake_the_claim
