@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, List, Optional, Sequence, TypeVar, Union
 
 from psycopg import AsyncConnection
 
 from . import statements
 from .connections import AsyncGiven, AsyncSource, run_async
-from .errors import Exceptions
-from .handlers import H, Handled
+from .async_context import AsyncContext
+from .handlers import Handled, P, R
 from .models import DeadTask, Outcome, Position, QueueStats, Schedule, Task, TaskStatus
+from .options import TaskOptions, check
 from .queue_base import QueueBase, result_of
 from .statements import Statement
 from .values import Duration, Group
@@ -25,19 +26,35 @@ T = TypeVar("T")
 Transaction = Optional["AsyncConnection[Any]"]
 
 
-class AsyncHandler(Handled[H]):
-    """A handler of an AsyncQueue."""
+class AsyncHandler(Handled[P, R]):
+    """A handler of an AsyncQueue, by the types of its payload and its result: call it as ever, or enqueue a task for it."""
 
     queue: "AsyncQueue"
 
-    async def enqueue(self, payload: Any, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
-        return await self.queue.enqueue(payload, connection=connection, **self._options(details))
+    def __call__(self, payload: P, context: AsyncContext, /) -> Awaitable[R]:
+        returned: Awaitable[R] = self.function(payload, context)
+        return returned
 
-    async def enqueue_many(self, payloads: Sequence[Any], *, connection: Transaction = None, **details: Unpack[ManyOptions]) -> List[int]:
-        return await self.queue.enqueue_many(payloads, connection=connection, **self._options(details))
+    async def enqueue(self, payload: P, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
+        """Add a task and return its id; with what its decorator says, where the call does not."""
+        options = self._options(details, payload)
+        return await self.queue.enqueue(self._payload(payload), connection=connection, **options)
 
-    async def schedule(self, name: str, cron: str, payload: Any = None, **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
-        return await self.queue.schedule(name, cron, payload, **self._options(details, "task_name"))
+    async def enqueue_many(self, payloads: Sequence[P], *, connection: Transaction = None,
+                           **details: Unpack[ManyOptions]) -> List[int]:
+        options = self._options_of_many(details, payloads)
+        return await self.queue.enqueue_many(self._payloads(payloads), connection=connection, **options)
+
+    async def schedule(self, name: str, cron: str, payload: Optional[P] = None, *, connection: Transaction = None,
+                       **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
+        made: Any = {} if payload is None else payload
+        options = self._options(details, made, "task_name")
+        return await self.queue.schedule(name, cron, self._payload(made), connection=connection, **options)
+
+    async def await_result(self, task: int, timeout: Duration = 30) -> R:
+        """What the handler has returned, in its type; otherwise as await_result() of the queue."""
+        result: R = self._result(await self.queue.await_result(task, timeout))
+        return result
 
 
 class AsyncQueue(QueueBase[AsyncSource]):
@@ -92,15 +109,18 @@ class AsyncQueue(QueueBase[AsyncSource]):
 
     # -- handlers
 
-    def task(self, name: Optional[str] = None, *, give_up_on: Exceptions = ()) -> Callable[[H], AsyncHandler[H]]:
+    def task(self, name: Optional[str] = None, **options: Unpack[TaskOptions]) -> Callable[[Callable[[P, AsyncContext], Awaitable[R]]], AsyncHandler[P, R]]:
         """Decorator: the function handles the tasks of this name; without one, those that no other handles.
 
-        give_up_on: exceptions after which no other attempt would fare better: its task is dead at once.
+        What its enqueue() gives tasks, unless the call says otherwise: max_attempts; priority; group and subgroup,
+        which are functions of the payload. What its worker does: backoff, the time to the next attempt, or a list of
+        them, or a function of the attempt; timeout, after which an attempt has failed; give_up_on, exceptions after
+        which no other attempt would fare better, so that the task is dead at once.
         """
+        check(options, TaskOptions, "task")
 
-        def register(function: H) -> AsyncHandler[H]:
-            self.registry.add(name, function, give_up_on)
-            return AsyncHandler(self, name, function)
+        def register(function: Callable[[P, AsyncContext], Awaitable[R]]) -> AsyncHandler[P, R]:
+            return AsyncHandler(self, name, function, options)
 
         return register
 

@@ -402,6 +402,13 @@ def nack_many(receipts: Sequence[str], errors: Sequence[str], delay: Optional[Du
                      (array(receipts), list(errors), values.duration(delay, "delay"), final), settled)
 
 
+def dead_of(tasks: Sequence[Tuple[str, int]]) -> Statement[List[int]]:
+    """Which of these (queue, id) are dead: their positions, from 0."""
+    return Statement(b"SELECT a.n - 1 FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS a(queue, id, n),"
+                     b" LATERAL fairq.get_task(a.queue, a.id) t WHERE t.state = 'dead'",
+                     ([queue for queue, _ in tasks], [task for _, task in tasks]), lambda rows: [row[0] for row in rows])
+
+
 def release_many(receipts: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:
     return Statement(b"SELECT r::text FROM fairq.release_many(%s::uuid[], coalesce(%s::interval, '0')) r",
                      (array(receipts), values.duration(delay, "delay")), settled)
