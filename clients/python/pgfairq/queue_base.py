@@ -26,7 +26,7 @@ class QueueBase(Generic[S]):
         self.name = name
         self.registry = Registry(name, self.is_async)
         self.hooks = Hooks(f"queue {name!r}", ("enqueue", *OF_TASKS, *OF_WORKERS), self.is_async)
-        self.settings: Dict[str, Any] = dict(settings)
+        self._settings: Dict[str, Any] = dict(settings)
         self._missing = create or bool(settings)  # it is to be created before it is used
 
     def __repr__(self) -> str:
