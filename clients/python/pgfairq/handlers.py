@@ -38,10 +38,10 @@ def checked_backoff(value: Any) -> Any:
     return some
 
 
-def checked_number(value: Any, name: str) -> Optional[int]:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+def checked_number(value: Any, name: str, least: Optional[int] = None) -> Optional[int]:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least)):
         return value
-    raise ValueError(f"{name} must be a number from 0 on, not {value!r}")
+    raise ValueError(f"{name} must be a whole number{'' if least is None else f' from {least} on'}, not {value!r}")
 
 
 def checked_function(value: Any, name: str) -> Optional[Callable[[Any], Any]]:
@@ -130,12 +130,13 @@ class Handled(Generic[P, R]):
     """A handler, as its decorator leaves it: call it as ever, or enqueue a task for it."""
 
     def __init__(self, queue: Any, name: Optional[str], function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        self.defaults = {"max_attempts": checked_number(given.get("max_attempts"), "max_attempts", 0),
+                         "priority": checked_number(given.get("priority"), "priority")}
+        self.keys = {option: checked_function(given.get(option), option) for option in ("group", "subgroup")}
         self.registered = queue.registry.add(name, function, given)
         self.queue = queue
         self.name = name
         self.function = function
-        self.defaults = {"max_attempts": checked_number(given.get("max_attempts"), "max_attempts"), "priority": given.get("priority")}
-        self.keys = {option: checked_function(given.get(option), option) for option in ("group", "subgroup")}
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", repr(function))
         self._look_for_types()

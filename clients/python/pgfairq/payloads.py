@@ -106,7 +106,7 @@ def no_fit(kind: Any, value: Any, where: str) -> BadPayload:
 
 
 def named(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+    return "None" if kind is NOTHING else kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
 
 
 def decode(kind: Any, value: Any, where: str) -> Any:
@@ -194,12 +194,7 @@ def of_generic(kind: Any, origin: Any, value: Any, where: str) -> Any:
             return value
         raise no_fit(kind, value, where)
     if origin in UNIONS:
-        for one in arguments:
-            try:
-                return decode(one, value, where)
-            except BadPayload as error:
-                reason = error
-        raise reason if len(set(arguments) - {NOTHING}) == 1 else no_fit(kind, value, where)
+        return of_union(kind, arguments, value, where)
     if isinstance(origin, type) and issubclass(origin, collections.abc.Mapping):
         if not isinstance(value, dict):
             raise no_fit(kind, value, where)
@@ -216,6 +211,21 @@ def of_generic(kind: Any, origin: Any, value: Any, where: str) -> Any:
     items = [decode(arguments[0], one, f"item {n} of {where}") for n, one in enumerate(value)]
     made: Any = origin
     return made(items) if made in (tuple, set, frozenset) else items
+
+
+def of_union(kind: Any, arguments: Tuple[Any, ...], value: Any, where: str) -> Any:
+    """The first of its types that fits."""
+    if value is None and NOTHING in arguments:
+        return None
+    some = [one for one in arguments if one is not NOTHING]
+    if len(some) == 1:
+        return decode(some[0], value, where)    # which says best what is wrong
+    for one in some:
+        try:
+            return decode(one, value, where)
+        except BadPayload:
+            pass
+    raise no_fit(kind, value, where)
 
 
 def of_key(kind: Any, key: str, where: str) -> Any:
