@@ -33,7 +33,7 @@ def fields(delivery: Delivery, ending: Optional[Ending] = None) -> Dict[str, Any
 def started(name: str, queues: Sequence[str], concurrency: int, handlers: Sequence[str], info: Any) -> None:
     version = "%d.%d" % divmod(info.server_version, 10000)
     log.info("worker %s has started: queues %s; handlers %s; %d at a time; database %r at %s:%s, PostgreSQL %s", name,
-             ", ".join(map(repr, queues)), ", ".join(handlers), concurrency, info.dbname, info.host, info.port, version,
+             ", ".join(map(repr, queues)), ", ".join(map(repr, handlers)), concurrency, info.dbname, info.host, info.port, version,
              extra={"worker": name, "queues": list(queues), "handlers": list(handlers), "concurrency": concurrency,
                     "database": info.dbname, "server_version": version})
 

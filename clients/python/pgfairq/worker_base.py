@@ -82,9 +82,8 @@ class WorkerBase(Generic[S]):
         return tuple(once((*(function for one in self.queues for function in one.hooks.of(event)), *self.hooks.of(event))))
 
     def handlers(self) -> List[str]:
-        """Their names, for the log."""
-        names = {"any" if name is None else repr(name) for queue in self.queues for name in queue.registry.handlers}
-        return sorted(names)
+        """Their names, for the log; "*" is the one for all others."""
+        return sorted({"*" if name is None else name for queue in self.queues for name in queue.registry.handlers})
 
     def look_at_types(self) -> None:
         """TypeError: the types of a handler cannot be read. Before it has a task."""

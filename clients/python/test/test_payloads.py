@@ -21,7 +21,7 @@ from uuid import UUID
 import pydantic
 import pytest
 
-from pgfairq import AsyncContext, AsyncQueue, AsyncWorker, BadPayload, Context, Queue, Worker
+from pgfairq import AsyncContext, AsyncQueue, AsyncWorker, BadPayload, Context, Worker
 from pgfairq.payloads import Typed, is_plain
 from pgfairq.testing import context
 
@@ -247,4 +247,3 @@ def test_what_is_no_json(make_queue):
         with pytest.raises(TypeError, match="payload cannot be written as JSON"):
             queue.enqueue(wrong)
     assert queue.get(queue.enqueue({"line": Line("a", Cents(1), NOW)})).payload == {"line": {"sku": "a", "cents": 1, "at": NOW.isoformat()}}
-    assert isinstance(queue, Queue)
