@@ -21,7 +21,7 @@ HEADER = "task"     # where the name was before tasks had one
 P = TypeVar("P")    # a handler's payload
 R = TypeVar("R")    # and its result
 
-Backoffs = Union[Duration, Sequence[Duration], Callable[[int], Duration]]
+Backoffs = Union[Duration, Sequence[Duration], Callable[[int], Any]]    # which returns a Duration, for an attempt from 1 on
 
 
 class NoHandler(LookupError):
@@ -157,7 +157,8 @@ class Handled(Generic[P, R]):
 
     def _options(self, given: Mapping[str, Any], payload: Any, option: str = "name") -> Dict[str, Any]:
         """What a task is enqueued with: what the call says, else the handler."""
-        options = {name: value for name, value in self.defaults.items() if value is not None and (option == "name" or name == "priority")}
+        options: Dict[str, Any] = {
+            name: value for name, value in self.defaults.items() if value is not None and (option == "name" or name == "priority")}
         for name, key_of in self.keys.items():
             if key_of is not None and name not in given:
                 options[name] = key_of(payload)
@@ -166,7 +167,7 @@ class Handled(Generic[P, R]):
         return {**options, **given, **({} if self.name is None else {option: self.name})}
 
     def _options_of_many(self, given: Mapping[str, Any], payloads: Sequence[Any]) -> Dict[str, Any]:
-        options = {name: value for name, value in self.defaults.items() if value is not None}
+        options: Dict[str, Any] = {name: value for name, value in self.defaults.items() if value is not None}
         for name, key_of in self.keys.items():
             if key_of is not None and name not in given:
                 options[name] = [key_of(payload) for payload in payloads]

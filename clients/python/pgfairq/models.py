@@ -381,6 +381,11 @@ class Schedule:
     payload: Any
     task_name: Optional[str]
     subgroup: Optional[str]
+    last_error_at: Optional[datetime]
+    owner: str
+    headers: Any
+    priority: Optional[int]
+    cost: float
 
 
 # Columns of a type here that have another name in the server.

@@ -105,8 +105,8 @@ class TaskOptions(TypedDict, total=False):
 
     max_attempts: Optional[int]
     priority: Optional[int]
-    group: Optional[Callable[[Any], Optional[Group]]]
-    subgroup: Optional[Callable[[Any], Optional[Group]]]
+    group: Optional[Callable[[Any], Any]]       # a Group of the payload; a type checker knows neither
+    subgroup: Optional[Callable[[Any], Any]]
     backoff: Optional[Backoffs]
     timeout: Optional[Duration]
     give_up_on: Exceptions

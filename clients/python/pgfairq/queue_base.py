@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generic, Mapping, Optional, Sequence, TypeVar
+from typing import Any, Callable, Dict, Generic, Mapping, Optional, Sequence, TypeVar, overload
 
 from . import options, statements, values
 from .errors import AwaitTimeout, TaskFailed
@@ -31,6 +31,12 @@ class QueueBase(Generic[S]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
+
+    @overload
+    def on(self, event: str) -> Callable[[F], F]: ...
+
+    @overload
+    def on(self, event: str, function: F) -> F: ...
 
     def on(self, event: str, function: Optional[F] = None) -> Any:
         """Call the function on an event, as on("failed", function) or as the decorator @on("failed"): "enqueue",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Generic, List, Optional, TypeVar
+from typing import Any, Callable, Generic, List, Optional, TypeVar, overload
 
 import psycopg
 
@@ -67,6 +67,12 @@ class WorkerBase(Generic[S]):
         self.source: S = self.queues[0].source
         self.options = options
         self.hooks = Hooks(type(self).__name__, (*OF_TASKS, *OF_WORKERS), self.queues[0].is_async)
+
+    @overload
+    def on(self, event: str) -> Callable[[F], F]: ...
+
+    @overload
+    def on(self, event: str, function: F) -> F: ...
 
     def on(self, event: str, function: Optional[F] = None) -> Any:
         """Call the function on an event, as on("failed", function) or as the decorator @on("failed"): "before",
