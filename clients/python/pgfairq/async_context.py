@@ -122,7 +122,7 @@ class AsyncContext(ContextBase):
 
     def _time_out(self, seconds: float) -> None:
         """As _lose(): the coroutine is cancelled."""
-        if self._lost is None and not self._settling:
+        if self._lost is None and not (self._settling or self._ended):
             self._late = f"it took longer than its timeout of {seconds:g} s"
             if self._task is not None:
                 self._task.cancel()

@@ -18,10 +18,10 @@ from .async_session import AsyncSession
 from .async_settler import AsyncSettler
 from .blocked import LoopWatch
 from .connections import AsyncGiven, AsyncSource
-from .delivery import Delivery, Settlement
+from .delivery import Delivery, Settlement, result_text
 from .errors import Exceptions
 from .handlers import Registered
-from .hooks import Functions, call_async
+from .hooks import Ending, Functions, call_async
 from .journal import log
 from .pace import STALE, Backoff
 from .place import AsyncGuide, Node, NoWatch, Watch
@@ -392,42 +392,44 @@ class AsyncRun(RunBase[AsyncContext]):
 
     async def _handle(self, context: AsyncContext, began: float) -> Optional[Settlement]:
         """Run the handler. What is to be told to the server; None if its transaction has done so, or the lease is lost."""
+        delivery, calls = context._delivery, self.calls_of(context)
         handler: Optional[Registered] = None
         used = False
         try:
             handler = self.handler_of(context)
-            payload = self.payload_of(context, handler)
-            for function in self.functions("before", context):
+            payload = handler.payload(delivery.payload())
+            for function in calls.before:
                 returned = function(context)
                 if asyncio.iscoroutine(returned):
                     await returned
-            result = await self._within(context, handler, payload)
-            context._check_time()
-            text = self.result_of(handler, result)
+            if handler.timeout is None:
+                result = await handler.function(payload, context)
+            else:
+                result = await self._within(context, handler, payload, handler.timeout)
+            text = result_text(handler.result(result))
             used = context._in_transaction
             if used:
                 await context._commit(text)
-            settlement, ending = self.done(context, result, text, used, time.monotonic() - began)
+            ending = Ending("done", time.monotonic() - began, result)
+            settlement = None if used else Settlement("ack", delivery, text, context=context, ending=ending)
         except BaseException as error:
             used = used or context._in_transaction
             await context._rollback(error)
             settlement, ending = self.not_done(context, error, handler, used, time.monotonic() - began)
-        context._ended = True
-        journal.ended(context._delivery, ending, settlement)
-        functions = self.calls_at_end(context, ending)
+        functions = self.ended(context, calls, ending, settlement)
         if functions:
             await call_async(functions, context, ending)
         return settlement
 
-    async def _within(self, context: AsyncContext, handler: Registered, payload: Any) -> Any:
+    async def _within(self, context: AsyncContext, handler: Registered, payload: Any, timeout: float) -> Any:
         """The handler's result; it is cancelled at its timeout."""
-        if handler.timeout is None:
-            return await handler.function(payload, context)
-        alarm = self.loop.call_later(handler.timeout, context._time_out, handler.timeout)
+        alarm = self.loop.call_later(timeout, context._time_out, timeout)
         try:
-            return await handler.function(payload, context)
+            result = await handler.function(payload, context)
         finally:
             alarm.cancel()
+        context._check_time()
+        return result
 
     def tell_later(self, functions: Functions, context: Any, ending: Any) -> None:
         if functions:

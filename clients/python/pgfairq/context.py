@@ -218,7 +218,7 @@ class Context(ContextBase):
     def _time_out(self, seconds: float) -> None:
         """As _lose(): its statement is cancelled, and no other begins. In the thread of the timeouts."""
         with self._lock:
-            if self._lost is None and not self._settling:
+            if self._lost is None and not (self._settling or self._ended):
                 self._late = f"it took longer than its timeout of {seconds:g} s"
                 if self._connection is not None:
                     threading.Thread(target=self._cancel, args=(self._connection,), daemon=True).start()

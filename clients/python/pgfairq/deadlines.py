@@ -21,10 +21,7 @@ class Deadlines:
         self._closed = False
 
     @contextmanager
-    def within(self, context: Any, seconds: Optional[float]) -> Iterator[None]:
-        if seconds is None:
-            yield
-            return
+    def within(self, context: Any, seconds: float) -> Iterator[None]:
         entry = [time.monotonic() + seconds, next(self._numbers), context, seconds]
         with self._changed:
             heapq.heappush(self._due, entry)

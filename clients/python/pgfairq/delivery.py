@@ -92,7 +92,7 @@ def after_error(delivery: Delivery, error: BaseException, handler: Optional[Regi
 def refused(settlement: Settlement, error: BaseException) -> Optional[Settlement]:
     """What to do about one that the server refuses for itself: a result that it does not take is the task's failure."""
     if settlement.kind == "ack":
-        ending = None if settlement.ending is None else replace(settlement.ending, outcome="failed", result=None, error=error)
+        ending = None if settlement.ending is None else settlement.ending._replace(outcome="failed", result=None, error=error)
         return replace(settlement, kind="nack", result=None, error=f"the acknowledgement was refused: {first_line(error)}", ending=ending)
     if settlement.delay is not None:    # a delay that is out of range
         return replace(settlement, delay=None, error=f"{settlement.error or ''}\n{first_line(error)}".strip())

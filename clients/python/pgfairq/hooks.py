@@ -8,7 +8,7 @@ import logging
 import queue
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 log = logging.getLogger("pgfairq")
 
@@ -30,8 +30,7 @@ class Sending:
     headers: Dict[str, Any]         # for each of the tasks, beside its own, which go first
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(NamedTuple):
     """How an attempt has ended, for the functions of all events of tasks but "before"."""
 
     outcome: str                    # "done", "failed", "dead", "snoozed", "released" (given back), "lost"
@@ -42,6 +41,16 @@ class Ending:
 
 def is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+
+
+class Calls(NamedTuple):
+    """What is called on the events of a queue's tasks, in the order of OF_TASKS."""
+
+    before: Functions
+    after: Functions
+    failed: Functions
+    lost: Functions
+    dead: Functions
 
 
 class Hooks:
@@ -88,7 +97,7 @@ def call(functions: Functions, *arguments: Any) -> None:
     for function in functions:
         try:
             function(*arguments)
-        except Exception:
+        except (Exception, SystemExit):     # which would end the thread of a worker
             log.exception("%r failed, which is called on an event", function)
 
 

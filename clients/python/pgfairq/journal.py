@@ -13,7 +13,7 @@ from typing import Any, Dict, Optional, Sequence
 
 from .delivery import Delivery, Settlement
 from .hooks import Ending
-from .report import first_line
+from .report import first_line, without_own_frames
 from .values import printable
 
 log = logging.getLogger("pgfairq")
@@ -67,6 +67,8 @@ def blocked(seconds: float, ttl: float, delivery: Optional[Delivery], stack: str
 
 def ended(delivery: Delivery, ending: Ending, settlement: Optional[Settlement]) -> None:
     """An attempt, as far as its handler goes."""
+    if ending.outcome in ("done", "snoozed") and not log.isEnabledFor(logging.DEBUG):
+        return
     extra = fields(delivery, ending)
     error = ending.error
     if ending.outcome == "done":
@@ -81,7 +83,7 @@ def ended(delivery: Delivery, ending: Ending, settlement: Optional[Settlement]) 
         final = settlement is not None and settlement.final
         said = "" if settlement is None else (settlement.error or "").split("\n", 1)[0]
         log.warning("%s: attempt %d failed%s: %s", delivery, delivery.attempt, ", and there will be no other" if final else "", said,
-                    extra=extra, exc_info=error)
+                    extra=extra, exc_info=None if error is None else without_own_frames(error))
 
 
 def died(settlement: Settlement) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from logging import DEBUG
 from typing import Any, Dict, Generic, List, Optional, Tuple, TypeVar
 
 from . import journal
-from .delivery import Settlement, after_error, result_text
+from .delivery import Settlement, after_error
 from .errors import LeaseLost, NoConnection, Snooze
 from .handlers import Registered
-from .hooks import Ending, Functions
+from .hooks import Calls, Ending, Functions
+from .journal import log
 from .pace import Pace
 from .report import first_line
 from .worker_base import WorkerBase
@@ -29,6 +31,7 @@ class RunBase(Generic[C]):
         self.aborting = False
         self.finish_by: Optional[float] = None
         self._has_started = False
+        self._calls: Dict[str, Calls] = {}
 
     def time_is_over(self) -> bool:
         """For handlers, once the worker stops."""
@@ -44,26 +47,19 @@ class RunBase(Generic[C]):
 
     # -- what becomes of a task
 
-    def functions(self, event: str, context: Any) -> Functions:
-        found: Functions = self.worker.functions(event, context.queue)
+    def calls_of(self, context: Any) -> Calls:
+        """As they were when the run had the first task of the queue."""
+        queue: str = context._delivery.queue
+        found = self._calls.get(queue)
+        if found is None:
+            found = self._calls[queue] = self.worker.calls_of(queue)
         return found
 
     def handler_of(self, context: Any) -> Registered:
-        context.headers = context._delivery.headers()
-        found: Registered = self.worker.find(context._delivery, context.headers)
+        delivery = context._delivery
+        context.headers = delivery.headers()
+        found: Registered = self.worker.find(delivery, context.headers)
         return found
-
-    def payload_of(self, context: Any, handler: Registered) -> Any:
-        return handler.types[0].from_json(context._delivery.payload(), "the payload")
-
-    def result_of(self, handler: Registered, result: Any) -> Optional[str]:
-        return result_text(handler.types[1].to_json(result, "the handler's result"))
-
-    def done(self, context: Any, result: Any, text: Optional[str], committed: bool, seconds: float) -> Tuple[Optional[Settlement], Ending]:
-        ending = Ending("done", seconds, result)
-        if committed:
-            return None, ending
-        return Settlement("ack", context._delivery, result=text, context=context, ending=ending), ending
 
     def not_done(self, context: Any, error: BaseException, handler: Optional[Registered], used: bool,
                  seconds: float) -> Tuple[Optional[Settlement], Ending]:
@@ -81,10 +77,16 @@ class RunBase(Generic[C]):
         settlement.ending = Ending(outcome, seconds, error=None if isinstance(error, Snooze) else error)
         return settlement, settlement.ending
 
-    def calls_at_end(self, context: Any, ending: Ending) -> Functions:
-        """In this order."""
-        own = self.functions(ending.outcome, context) if ending.outcome in ("failed", "lost") else ()
-        return own + self.functions("after", context)
+    def ended(self, context: Any, calls: Calls, ending: Ending, settlement: Optional[Settlement]) -> Functions:
+        """Note it; what is to be called of it, in this order."""
+        context._ended = True
+        if ending.outcome == "done":
+            if log.isEnabledFor(DEBUG):
+                journal.ended(context._delivery, ending, settlement)
+            return calls.after
+        journal.ended(context._delivery, ending, settlement)
+        own = calls.failed if ending.outcome == "failed" else calls.lost if ending.outcome == "lost" else ()
+        return own + calls.after
 
     # -- what the settler tells, beside settled()
 
@@ -92,17 +94,17 @@ class RunBase(Generic[C]):
         journal.too_late(settlement)
         ending = Ending("lost", settlement.ending.seconds if settlement.ending else 0.0,
                         error=LeaseLost(f"the {settlement.kind} came too late, the lease was lost"))
-        self.tell_later(self.functions("lost", settlement.context), settlement.context, ending)
+        self.tell_later(self.calls_of(settlement.context).lost, settlement.context, ending)
 
     def turned(self, settlement: Settlement) -> None:
         """What was done has failed after all."""
-        self.tell_later(self.functions("failed", settlement.context), settlement.context, settlement.ending)
+        self.tell_later(self.calls_of(settlement.context).failed, settlement.context, settlement.ending)
 
     def died(self, settlement: Settlement) -> None:
         journal.died(settlement)
         noted = settlement.ending
         ending = Ending("dead", noted.seconds if noted else 0.0, error=noted.error if noted else None)
-        self.tell_later(self.functions("dead", settlement.context), settlement.context, ending)
+        self.tell_later(self.calls_of(settlement.context).dead, settlement.context, ending)
 
     def tell_later(self, functions: Functions, context: Any, ending: Any) -> None:
         raise NotImplementedError

@@ -253,9 +253,9 @@ class Seen(NamedTuple):
     at: float
 
 
-# One of them, the first, is waited for; the others are looked at.
+# One of them, the first, is waited for; the others are looked at. The queues are read once, and only if one is not known.
 OUTCOMES = """
-SELECT {}, a.known OR EXISTS (SELECT FROM fairq.queues q WHERE q.queue = a.queue AND q.keep_done IS NOT NULL),
+SELECT {}, a.known OR a.queue = ANY (ARRAY(SELECT queue::text FROM fairq.queues WHERE keep_done IS NOT NULL)),
     extract(epoch FROM clock_timestamp())::float8
 FROM unnest(%s::text[], %s::bigint[], %s::boolean[]) WITH ORDINALITY AS a(queue, id, known, n),
     LATERAL fairq.await(a.queue, a.id, CASE WHEN a.n = 1 THEN make_interval(secs => %s) ELSE '0' END)

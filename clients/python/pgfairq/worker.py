@@ -14,10 +14,10 @@ from . import journal
 from .connections import Given, Source
 from .context import Context
 from .deadlines import Deadlines
-from .delivery import Delivery, Settlement
+from .delivery import Delivery, Settlement, result_text
 from .errors import Exceptions
 from .handlers import Registered
-from .hooks import Functions, Teller, call
+from .hooks import Ending, Functions, Teller, call
 from .journal import log
 from .pace import STALE, Backoff
 from .place import Guide, Node, NoWatch, Watch
@@ -398,28 +398,33 @@ class Run(RunBase[Context]):
 
     def _handle(self, context: Context, began: float) -> Optional[Settlement]:
         """Run the handler. What is to be told to the server; None if its transaction has done so, or the lease is lost."""
+        delivery, calls = context._delivery, self.calls_of(context)
         handler: Optional[Registered] = None
         used = False
         try:
             handler = self.handler_of(context)
-            payload = self.payload_of(context, handler)
-            for function in self.functions("before", context):
+            payload = handler.payload(delivery.payload())
+            for function in calls.before:
                 function(context)
-            with self.deadlines.within(context, handler.timeout):
+            if handler.timeout is None:
                 result = handler.function(payload, context)
-            context._check_time()
-            text = self.result_of(handler, result)
+            else:
+                with self.deadlines.within(context, handler.timeout):
+                    result = handler.function(payload, context)
+                context._check_time()
+            text = result_text(handler.result(result))
             used = context._in_transaction
             if used:
                 context._commit(text)
-            settlement, ending = self.done(context, result, text, used, time.monotonic() - began)
+            ending = Ending("done", time.monotonic() - began, result)
+            settlement = None if used else Settlement("ack", delivery, text, context=context, ending=ending)
         except BaseException as error:
             used = used or context._in_transaction
             context._rollback(error)
             settlement, ending = self.not_done(context, error, handler, used, time.monotonic() - began)
-        context._ended = True
-        journal.ended(context._delivery, ending, settlement)
-        call(self.calls_at_end(context, ending), context, ending)
+        functions = self.ended(context, calls, ending, settlement)
+        if functions:
+            call(functions, context, ending)
         return settlement
 
     def tell_later(self, functions: Functions, context: Any, ending: Any) -> None:

@@ -10,7 +10,7 @@ import psycopg
 from .delivery import Delivery
 from .errors import Exceptions, exceptions
 from .handlers import Registered, Registry, task_name
-from .hooks import OF_TASKS, OF_WORKERS, F, Functions, Hooks, once
+from .hooks import OF_TASKS, OF_WORKERS, Calls, F, Functions, Hooks, once
 from .journal import log
 from .pace import is_hopeless
 from .place import Node
@@ -79,9 +79,10 @@ class WorkerBase(Generic[S]):
         "after", "failed", "lost" and "dead" of tasks of all its queues, "start" and "stop" of the worker."""
         return self.hooks.on(event, function)
 
-    def functions(self, event: str, queue: str) -> Functions:
-        """Those of the queue, then the worker's."""
-        return (*self.by_name[queue].hooks.of(event), *self.hooks.of(event))
+    def calls_of(self, queue: str) -> Calls:
+        """On events of the queue's tasks: its own, then the worker's."""
+        own: Hooks = self.by_name[queue].hooks
+        return Calls(*(own.of(event) + self.hooks.of(event) for event in OF_TASKS))
 
     def own_functions(self, event: str) -> Functions:
         """On "start" and "stop": a function that several queues have is called once."""

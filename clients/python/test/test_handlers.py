@@ -3,8 +3,7 @@
 Seen to fail: Handled._options() without its look at what the call says (a priority and a group of the call are those of the
 handler), and with defaults for schedules (max_attempts, which they have not); _options_of_many() with the group of the first
 for all; after_error() without the handler's delay, and with it before Retry; Registered.delay() without min() (the fourth
-attempt has no delay); Deadlines._serve() that tells nobody (the handler waits for an hour), within() without its end (a
-handler that has ended is told, and its thread's next task fails), Context._time_out() without its cancel (a statement goes
+attempt has no delay); Deadlines._serve() that tells nobody (the handler waits for an hour), Context._time_out() without its cancel (a statement goes
 on), _check_time() in Worker and AsyncWorker (what took too long is done), AsyncContext._time_out() without cancel();
 Options without the check of names.
 """
