@@ -181,7 +181,7 @@ class AsyncRun(RunBase[AsyncContext]):
         finally:
             loop_watch.close()
             if self.telling:
-                await asyncio.wait(set(self.telling), timeout=self.options.finish)
+                await asyncio.wait(set(self.telling), timeout=1 if self.aborting else self.options.finish)
             journal.stopped(self.name, error)
             await call_async(self.worker.own_functions("stop"), self.worker)
 

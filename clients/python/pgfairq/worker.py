@@ -200,7 +200,7 @@ class Run(RunBase[Context]):
                 self.ready.put(None)
             self.settler.close(1)
             self.deadlines.close()
-            self.teller.close(self.options.finish)
+            self.teller.close(1 if self.aborting else self.options.finish)
             journal.stopped(self.name, self.error)
             self.worker._orders.put(ENDED)
 

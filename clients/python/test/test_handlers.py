@@ -148,8 +148,7 @@ def test_timeouts_of_coroutines(database):
 
         @queue.task("soon", timeout=3600, backoff=0)
         async def soon(payload, context):
-            async with asyncio.timeout(3600) if hasattr(asyncio, "timeout") else await context.connection():
-                ended.append((payload, context.cancelled))
+            ended.append((payload, context.cancelled))
 
         kinds = ["statement", "sleep", "deaf", "raises"]
         await late.enqueue_many(kinds)

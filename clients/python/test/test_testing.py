@@ -149,8 +149,9 @@ def send(payload, context):
 def test_send():
     assert run_inline(send, {"to": "ann"}) == "ann"
 """)
-    done = subprocess.run([sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)], cwd=tmp_path,
-                          capture_output=True, text=True, env={name: value for name, value in os.environ.items() if not name.startswith("PG")})
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    command = [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -190,7 +191,8 @@ def test_what_was_enqueued(make_queue):
         assert_enqueued(send)
     task = send.enqueue({"to": "ann", "at": {"day": 1, "hour": 2}}, group=42, subgroup="u", priority=2, unique_key="k", headers={"a": 1, "b": 2})
     note.enqueue([1, 2])
-    found, = assert_enqueued(send, {"at": {"day": 1}}, group=42, subgroup="u", priority=2, unique_key="k", headers={"a": 1}, state="overflow")     # where tasks of a queue with subgroups wait
+    found, = assert_enqueued(send, {"at": {"day": 1}}, group=42, subgroup="u", priority=2, unique_key="k", headers={"a": 1},
+                             state="overflow")      # where tasks of a queue with subgroups wait
     assert found.id == task
     assert_enqueued(queue, count=2)
     assert_enqueued(note, [1, 2])
