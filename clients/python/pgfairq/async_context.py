@@ -115,8 +115,15 @@ class AsyncContext(ContextBase):
         """Stop the handler: it is cancelled, and with it the statement that it waits for."""
         if self._given_up() and self._connection is not None:
             hang_up(self._connection)
-        if not self._settling:
+        if not (self._settling or self._ended):
             self._lost = self._lost or why
+            if self._task is not None:
+                self._task.cancel()
+
+    def _time_out(self, seconds: float) -> None:
+        """As _lose(): the coroutine is cancelled."""
+        if self._lost is None and not (self._settling or self._ended):
+            self._late = f"it took longer than its timeout of {seconds:g} s"
             if self._task is not None:
                 self._task.cancel()
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, List, Optional, Sequence, TypeVar, Union
+from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from . import statements
+from . import statements, values
+from .awaiting import async_awaiting_of
 from .connections import AsyncGiven, AsyncSource, run_async
-from .errors import Exceptions
-from .handlers import H, Handled
-from .models import DeadTask, Outcome, Position, QueueStats, Schedule, Task, TaskStatus
+from .async_context import AsyncContext
+from .handlers import Handled, P, R
+from .models import (
+    DeadTask, Dependency, DoneTask, GroupSettings, GroupStats, Lease, NameStats, Outcome, Position, QueueStats, Schedule,
+    SessionStatus, Settings, SubgroupSettings, SubgroupStats, Task, TaskStatus,
+)
+from .options import TaskOptions, check
 from .queue_base import QueueBase, result_of
 from .statements import Statement
-from .values import Duration, Group
+from .values import Duration, Group, seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -25,19 +31,35 @@ T = TypeVar("T")
 Transaction = Optional["AsyncConnection[Any]"]
 
 
-class AsyncHandler(Handled[H]):
-    """A handler of an AsyncQueue."""
+class AsyncHandler(Handled[P, R]):
+    """A handler of an AsyncQueue, by the types of its payload and its result: call it as ever, or enqueue a task for it."""
 
     queue: "AsyncQueue"
 
-    async def enqueue(self, payload: Any, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
-        return await self.queue.enqueue(payload, connection=connection, **self._options(details))
+    def __call__(self, payload: P, context: AsyncContext, /) -> Awaitable[R]:
+        returned: Awaitable[R] = self.function(payload, context)
+        return returned
 
-    async def enqueue_many(self, payloads: Sequence[Any], *, connection: Transaction = None, **details: Unpack[ManyOptions]) -> List[int]:
-        return await self.queue.enqueue_many(payloads, connection=connection, **self._options(details))
+    async def enqueue(self, payload: P, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
+        """Add a task and return its id; with what its decorator says, where the call does not."""
+        options = self._options(details, payload)
+        return await self.queue.enqueue(self._payload(payload), connection=connection, **options)
 
-    async def schedule(self, name: str, cron: str, payload: Any = None, **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
-        return await self.queue.schedule(name, cron, payload, **self._options(details, "task_name"))
+    async def enqueue_many(self, payloads: Sequence[P], *, connection: Transaction = None,
+                           **details: Unpack[ManyOptions]) -> List[int]:
+        options = self._options_of_many(details, payloads)
+        return await self.queue.enqueue_many(self._payloads(payloads), connection=connection, **options)
+
+    async def schedule(self, name: str, cron: str, payload: Optional[P] = None, *, connection: Transaction = None,
+                       **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
+        made: Any = {} if payload is None else payload
+        options = self._options(details, made, "task_name")
+        return await self.queue.schedule(name, cron, self._payload(made), connection=connection, **options)
+
+    async def await_result(self, task: int, timeout: Duration = 30) -> R:
+        """What the handler has returned, in its type; otherwise as await_result() of the queue."""
+        result: R = self._result(await self.queue.await_result(task, timeout))
+        return result
 
 
 class AsyncQueue(QueueBase[AsyncSource]):
@@ -62,7 +84,7 @@ class AsyncQueue(QueueBase[AsyncSource]):
     async def ensure(self) -> None:
         """Create the queue, if that is asked for and it is not there."""
         if self._missing:
-            await self.source.run(statements.create_queue(self.name, self.settings))
+            await self.source.run(statements.create_queue(self.name, self._settings))
             self._missing = False
 
     async def close(self) -> None:
@@ -87,28 +109,42 @@ class AsyncQueue(QueueBase[AsyncSource]):
     async def subscribe(self, topic: str) -> None:
         await self._run(statements.call("subscribe", [topic, self.name], {}, statements.nothing))
 
+    async def topics(self) -> List[str]:
+        """What it has subscribed to."""
+        return await self._run(statements.topics(self.name))
+
     async def unsubscribe(self, topic: str) -> bool:
         return bool(await self._run(statements.call("unsubscribe", [topic, self.name], {})))
 
     # -- handlers
 
-    def task(self, name: Optional[str] = None, *, give_up_on: Exceptions = ()) -> Callable[[H], AsyncHandler[H]]:
+    def task(self, name: Optional[str] = None, **options: Unpack[TaskOptions]) -> Callable[[Callable[[P, AsyncContext], Awaitable[R]]], AsyncHandler[P, R]]:
         """Decorator: the function handles the tasks of this name; without one, those that no other handles.
 
-        give_up_on: exceptions after which no other attempt would fare better: its task is dead at once.
+        What its enqueue() gives tasks, unless the call says otherwise: max_attempts; priority; group and subgroup,
+        which are functions of the payload. What its worker does: backoff, the time to the next attempt, or a list of
+        them, or a function of the attempt; timeout, after which an attempt has failed; give_up_on, exceptions after
+        which no other attempt would fare better, so that the task is dead at once.
         """
+        check(options, TaskOptions, "task")
 
-        def register(function: H) -> AsyncHandler[H]:
-            self.registry.add(name, function, give_up_on)
-            return AsyncHandler(self, name, function)
+        def register(function: Callable[[P, AsyncContext], Awaitable[R]]) -> AsyncHandler[P, R]:
+            return AsyncHandler(self, name, function, options)
 
         return register
 
     # -- results
 
     async def outcome(self, task: int, timeout: Duration = 0) -> Optional[Outcome]:
-        """How a task has ended, or its state after the time; None if it is not known."""
-        return await self._run(statements.outcome(self.name, task, timeout))
+        """How a task has ended, or its state after the time; None if it is not known.
+
+        Those that wait for tasks of queues with keep_done share a connection; without it, each has its own.
+        """
+        wait = seconds(timeout, "timeout")
+        if wait <= 0:
+            return await self._run(statements.outcome(self.name, task, timeout))
+        await self.ensure()
+        return await async_awaiting_of(self.source).wait(self.source, self.name, task, wait)
 
     async def await_result(self, task: int, timeout: Duration = 30) -> Any:
         """What the handler has returned. TaskFailed if the task failed, AwaitTimeout if it has not ended in time."""
@@ -140,7 +176,83 @@ class AsyncQueue(QueueBase[AsyncSource]):
             raise LookupError(f"there is no queue {self.name!r}, or it is not yours to read")
         return rows[0]
 
+    async def get_by_key(self, unique_key: Group) -> Optional[TaskStatus]:
+        """The task with this key, unless it is dead."""
+        return await self._run(statements.get_by_key(self.name, unique_key))
+
+    async def get_done(self, task: int) -> Optional[DoneTask]:
+        """What is kept of a task that has ended: with its result and its progress, which is in `headers`."""
+        return await self._run(statements.get_done(self.name, task))
+
+    async def done(self, limit: int = 100, name: Optional[str] = None) -> List[DoneTask]:
+        """What is kept, the latest first."""
+        return await self._run(statements.done_tasks(self.name, name, limit))
+
+    async def leases(self) -> List[Lease]:
+        """The tasks in flight."""
+        return await self._run(statements.view("leases", Lease, self.name, "id"))
+
+    async def dependencies(self) -> List[Dependency]:
+        """Which tasks wait for which."""
+        return await self._run(statements.view("dependencies", Dependency, self.name, "task, predecessor"))
+
+    async def settings(self) -> Settings:
+        rows = await self._run(statements.view("queues", Settings, self.name, "queue"))
+        if not rows:
+            raise LookupError(f"there is no queue {self.name!r}")
+        return rows[0]
+
+    async def group_stats(self) -> List[GroupStats]:
+        """Of the groups that have work: their shares, waits and limits."""
+        return await self._run(statements.view("group_stats", GroupStats, self.name, "group_key, group_id"))
+
+    async def subgroup_stats(self) -> List[SubgroupStats]:
+        return await self._run(statements.view("subgroup_stats", SubgroupStats, self.name, "group_id, subgroup_key, subgroup_id"))
+
+    async def name_stats(self) -> List[NameStats]:
+        """What became of the tasks of each name."""
+        return await self._run(statements.view("name_stats", NameStats, self.name, "other, name"))
+
+    async def group_settings(self) -> List[GroupSettings]:
+        """What groups were given with set_group() and pause_group()."""
+        return await self._run(statements.view("group_settings", GroupSettings, self.name, "group_key"))
+
+    async def subgroup_settings(self) -> List[SubgroupSettings]:
+        return await self._run(statements.view("subgroup_settings", SubgroupSettings, self.name, "group_key, subgroup_key"))
+
+    async def group_id(self, group: Group) -> UUID:
+        """What names a group, or a subgroup, in 16 bytes, in figures whose keys are cut."""
+        found: UUID = await self._run(statements.call("group_id", [statements.named_group(group)], {}))
+        return found
+
+    async def sessions(self) -> List[SessionStatus]:
+        """The workers of the database, of all queues."""
+        return await self._run(statements.view("sessions", SessionStatus, None, "opened_at, session"))
+
     # -- operating
+
+    async def pop(self, count: int = 1, *, wait: Duration = 0, groups: Optional[Sequence[Group]] = None,
+                  connection: Transaction = None) -> List[Task]:
+        """Claim tasks and acknowledge them at once: with a connection they are done when its transaction commits, and
+        given back when it does not. For what needs no worker."""
+        return await self._run(statements.pop(self.name, count, wait, groups), connection)
+
+    async def maintain(self) -> int:
+        """Do what the server's background worker does, for a database that has none; how many tasks that were."""
+        return int(await self._run(statements.call("maintain", [self.name], {})))
+
+    async def reset_stats(self) -> None:
+        """Begin to count anew."""
+        await self._run(statements.call("reset_stats", [self.name], {}, statements.nothing))
+
+    async def forget_key(self, unique_key: Group, *, connection: Transaction = None) -> bool:
+        """Forget a key that is remembered (unique_for); whether it was."""
+        key = values.group_key(unique_key, "unique_key")
+        return bool(await self._run(statements.call("forget_key", [self.name, key], {}), connection))
+
+    async def forget_keys(self, *, connection: Transaction = None) -> int:
+        """All of the queue; how many."""
+        return int(await self._run(statements.call("forget_keys", [self.name], {}), connection))
 
     async def cancel(self, task: int, *, connection: Transaction = None) -> bool:
         return bool(await self._run(statements.call("cancel", [self.name, task], {}), connection))

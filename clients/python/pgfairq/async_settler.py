@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Callable, List, Optional
+from typing import List
 
 import psycopg
-from psycopg import AsyncConnection
 
 from .connections import AsyncSource, run_async
-from .delivery import Settlement, batches, refused
-from .pace import Backoff, is_interrupted, is_of_connection
+from .delivery import Settlement
+from .journal import log
+from .pace import Backoff
 from .place import Watch
 from .report import first_line
-from .settler import DOUBT, MOST
-from .worker_base import log, lost_ones, tell_lost
+from .settler_base import DOUBT, MOST, SettlerBase, Told
 
 
-class AsyncSettler:
-    def __init__(self, source: AsyncSource, settled: Callable[[int], None], watch: Watch) -> None:
+class AsyncSettler(SettlerBase):
+    def __init__(self, source: AsyncSource, told: Told, watch: Watch) -> None:
+        super().__init__(told)
         self.source = source
         self.watch = watch
-        self.settled = settled
         self._inbox: List[Settlement] = []
         self._filled = asyncio.Event()
-        self._connection: Optional["AsyncConnection[Any]"] = None
-        self._until: Optional[float] = None
-        self.again: List[Settlement] = []
         self.task = asyncio.create_task(self._serve())
 
     def put(self, settlement: Settlement) -> None:
@@ -44,8 +40,8 @@ class AsyncSettler:
         backoff = Backoff(longest=2.0)
         work: List[Settlement] = []
         try:
-            while work or self._inbox or self._until is None:
-                if not work:
+            while work or self.failed or self._inbox or self._until is None:
+                if not (work or self.failed):
                     await self._collect(work)
                 try:
                     await self._tell(work)
@@ -74,48 +70,23 @@ class AsyncSettler:
 
     async def _tell(self, work: List[Settlement]) -> None:
         """Takes out of work what is told."""
-        if not work:
+        if not (work or self.failed):
             return
         if self._connection is None:
             self._connection = await self.source.acquire()
-        for statement, some in list(batches(work)):
-            try:
-                with self.watch.within(self._connection):
-                    done = await run_async(self._connection, statement)
-            except psycopg.Error as error:
-                if is_of_connection(error, self._connection.closed) or is_interrupted(error):
-                    raise
-                await self._one_by_one(some)
-            else:
-                self._note(some, done)
-            told = {id(settlement) for settlement in some}
-            work[:] = [settlement for settlement in work if id(settlement) not in told]
-
-    async def _one_by_one(self, some: List[Settlement]) -> None:
-        """The server refuses one of them. The others are told alone."""
-        assert self._connection is not None
-        for settlement in some:
-            current: Optional[Settlement] = settlement
-            while current is not None:
-                (statement, _), = batches([current])
+        steps = self.steps(work)
+        try:
+            statement = next(steps)
+            while True:
                 try:
                     with self.watch.within(self._connection):
-                        self._note([current], await run_async(self._connection, statement))
-                    break
-                except psycopg.Error as alone:
-                    if is_of_connection(alone, self._connection.closed) or is_interrupted(alone):
-                        raise
-                    log.warning("%s: its %s was refused: %s", current.delivery, current.kind, first_line(alone))
-                    current = refused(current, alone)
-            else:
-                self.settled(1)
-
-    def _note(self, some: List[Settlement], done: List[str]) -> None:
-        lost, again = lost_ones(some, done) if len(done) < len(some) else ([], [])
-        for settlement in lost:
-            tell_lost(settlement)
-        self.again += again
-        self.settled(len(some) - len(again))
+                        answer = await run_async(self._connection, statement)
+                except psycopg.Error as error:
+                    statement = steps.throw(error)
+                else:
+                    statement = steps.send(answer)
+        except StopIteration:
+            pass
 
     async def _drop(self) -> None:
         if self._connection is not None:

@@ -7,23 +7,29 @@ import signal
 import threading
 import time
 from collections import deque
-from typing import Any, Coroutine, Deque, Dict, List, Optional, Sequence, Set, Tuple, Type, Union
+from typing import Any, Coroutine, Deque, List, Optional, Sequence, Set, Union
 
 import psycopg
 
+from . import journal
 from .async_context import AsyncContext
 from .async_queue import AsyncQueue
 from .async_session import AsyncSession
 from .async_settler import AsyncSettler
+from .blocked import LoopWatch
 from .connections import AsyncGiven, AsyncSource
-from .delivery import Delivery, Settlement, after_error, result_text
-from .errors import Exceptions, LeaseLost
-from .pace import STALE, Backoff, Pace
+from .delivery import Delivery, Settlement, result_text
+from .errors import Exceptions
+from .handlers import Registered
+from .hooks import Ending, Functions, call_async
+from .journal import log
+from .pace import STALE, Backoff
 from .place import AsyncGuide, Node, NoWatch, Watch
 from .report import first_line
+from .run_base import RunBase
 from .session import SessionOver
 from .values import Duration
-from .worker_base import Options, WorkerBase, log, tell_failed, tell_stopping
+from .worker_base import Options, WorkerBase
 
 
 TURN = 0.005
@@ -101,7 +107,7 @@ class AsyncStation:
         self.session = await AsyncSession.open(direct, run.name, run.options.ttl, run.options.bound, self.watch)
         self.session.station = self
         if node is not None:
-            self.settler = AsyncSettler(self.source, run._settled, self.watch)
+            self.settler = AsyncSettler(self.source, run, self.watch)
         return self
 
     async def close(self, seconds: float) -> None:
@@ -112,30 +118,23 @@ class AsyncStation:
             await self.source.close()
 
 
-class AsyncRun:
+class AsyncRun(RunBase[AsyncContext]):
     """One run of a worker: the task of the session, those of handlers, and the settler. At a proxy of a cluster
     the session is one after the other at its nodes, and what was left has a task, until its handlers have ended."""
 
     def __init__(self, worker: AsyncWorker, drain: bool) -> None:
-        self.worker = worker
-        self.options = worker.options
-        self.drain = drain
+        super().__init__(worker, drain)
         self.loop = asyncio.get_running_loop()
-        self.pace = Pace(self.options.concurrency, self.options.prefetch)
-        self.name = self.options.session_name()
-        self.active: Dict[str, AsyncContext] = {}
         self.ready: Deque[Delivery] = deque()
         self.tasks: Set["asyncio.Task[None]"] = set()
         self.room = asyncio.Event()     # something has changed that the session's task should look at
         self.session: Optional[AsyncSession] = None
-        self.stopping = False
-        self.aborting = False
         self.signals = 0
-        self.finish_by: Optional[float] = None
+        self.telling: Set["asyncio.Task[None]"] = set()
         self.watch, self.home_watch = Watch(), NoWatch()
         self.guide = AsyncGuide(worker.source, worker.names, self.watch)
         self.leaving: Set["asyncio.Task[None]"] = set()
-        self.settler = AsyncSettler(worker.source, self._settled, self.home_watch)
+        self.settler = AsyncSettler(worker.source, self, self.home_watch)
 
     # -- the end, asked for
 
@@ -149,7 +148,7 @@ class AsyncRun:
         self.aborting = self.aborting or now
         self.room.set()
         if first:
-            tell_stopping(self.pace.running, self.options.finish)
+            journal.stopping(self.pace.running, self.options.finish)
             self._keep(self._interrupt())
 
     async def _interrupt(self) -> None:
@@ -167,6 +166,26 @@ class AsyncRun:
     # -- the session's task
 
     async def serve(self) -> None:
+        self.worker.look_at_types()
+        for function in self.worker.own_functions("start"):
+            returned = function(self.worker)
+            if asyncio.iscoroutine(returned):
+                await returned
+        error: Optional[BaseException] = None
+        loop_watch = LoopWatch(self)
+        try:
+            await self._serve()
+        except BaseException as given_up:
+            error = given_up
+            raise
+        finally:
+            loop_watch.close()
+            if self.telling:
+                await asyncio.wait(set(self.telling), timeout=1 if self.aborting else self.options.finish)
+            journal.stopped(self.name, error)
+            await call_async(self.worker.own_functions("stop"), self.worker)
+
+    async def _serve(self) -> None:
         backoff = Backoff()
         node: Optional[Node] = None     # to go to
         try:
@@ -205,6 +224,7 @@ class AsyncRun:
         """Work there until the worker stops, or until it is another node's turn, which is returned."""
         station = await AsyncStation.open(self, node)
         session = self.session = station.session
+        self.has_session(session.connection.info)
         why = "the session of its worker is over"
         following: Optional[Node] = None
         try:
@@ -316,7 +336,7 @@ class AsyncRun:
         session = station.session
         why = "its worker ends"
         try:
-            while self._contexts(session) and not self._time_is_over():
+            while self._contexts(session) and not self.time_is_over():
                 if not session.beats.due_in():
                     await self._beat(session)
                 await asyncio.sleep(0.05)
@@ -329,11 +349,6 @@ class AsyncRun:
             self._lose(rest, why)
             await asyncio.wait([context._task for context in rest if context._task is not None], timeout=1)
         await station.close(1 if self.aborting else 10)
-
-    def _time_is_over(self) -> bool:
-        if self.stopping and self.finish_by is None:
-            self.finish_by = time.monotonic() + self.options.finish
-        return self.aborting or (self.finish_by is not None and time.monotonic() > self.finish_by)
 
     # -- handlers
 
@@ -365,7 +380,7 @@ class AsyncRun:
         began = time.monotonic()
         settlement = None
         try:
-            settlement = await self._handle(delivery, context)
+            settlement = await self._handle(context, began)
         finally:
             del self.active[delivery.receipt]
             self.pace.end(time.monotonic() - began)
@@ -375,32 +390,54 @@ class AsyncRun:
             if self.stopping or self.drain or self.pace.claim()[0] > 0:
                 self.room.set()
 
-    async def _handle(self, delivery: Delivery, context: AsyncContext) -> Optional[Settlement]:
+    async def _handle(self, context: AsyncContext, began: float) -> Optional[Settlement]:
         """Run the handler. What is to be told to the server; None if its transaction has done so, or the lease is lost."""
+        delivery, calls = context._delivery, self.calls_of(context)
+        handler: Optional[Registered] = None
         used = False
-        give_up_on: Tuple[Type[Exception], ...] = ()     # while there is no handler: another worker may have one
         try:
-            context.headers = delivery.headers()
-            handler, give_up_on = self.worker.find(delivery, context.headers)
-            result = await handler(delivery.payload(), context)
-            text = result_text(result)
+            handler = self.handler_of(context)
+            payload = handler.payload(delivery.payload())
+            for function in calls.before:
+                returned = function(context)
+                if asyncio.iscoroutine(returned):
+                    await returned
+            if handler.timeout is None:
+                result = await handler.function(payload, context)
+            else:
+                result = await self._within(context, handler, payload, handler.timeout)
+            text = result_text(handler.result(result))
             used = context._in_transaction
             if used:
                 await context._commit(text)
-                return None
-            return Settlement("ack", delivery, result=text)
+            ending = Ending("done", time.monotonic() - began, result)
+            settlement = None if used else Settlement("ack", delivery, text, context=context, ending=ending)
         except BaseException as error:
             used = used or context._in_transaction
             await context._rollback(error)
-            if context.cancelled or isinstance(error, LeaseLost):
-                log.warning("%s: stopped, %s", delivery, context._lost or first_line(error))
-                return None
-            settlement = after_error(delivery, error, give_up_on)
-            settlement.doubtful = used
-            tell_failed(settlement, error)
-            return settlement
+            settlement, ending = self.not_done(context, error, handler, used, time.monotonic() - began)
+        functions = self.ended(context, calls, ending, settlement)
+        if functions:
+            await call_async(functions, context, ending)
+        return settlement
 
-    def _settled(self, count: int) -> None:
+    async def _within(self, context: AsyncContext, handler: Registered, payload: Any, timeout: float) -> Any:
+        """The handler's result; it is cancelled at its timeout."""
+        alarm = self.loop.call_later(timeout, context._time_out, timeout)
+        try:
+            result = await handler.function(payload, context)
+        finally:
+            alarm.cancel()
+        context._check_time()
+        return result
+
+    def tell_later(self, functions: Functions, context: Any, ending: Any) -> None:
+        if functions:
+            task = asyncio.create_task(call_async(functions, context, ending))
+            self.telling.add(task)
+            task.add_done_callback(self.telling.discard)
+
+    def settled(self, count: int) -> None:
         self.pace.unsettled -= count
         if self.drain or self.pace.claim()[0] > 0:
             self.room.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -14,7 +15,7 @@ from psycopg import Connection
 from . import statements
 from .connections import Source, run
 from .delivery import Delivery, moment
-from .errors import LeaseLost, NoConnection, Retry, Snooze, Unrecoverable
+from .errors import LeaseLost, NoConnection, Retry, Snooze, TaskTimeout, Unrecoverable
 from .pace import Backoff
 from .report import first_line
 from .values import Duration, json_text
@@ -31,6 +32,8 @@ class ContextBase:
     def __init__(self, delivery: Delivery, worker: str) -> None:
         self._delivery = delivery
         self._lost: Optional[str] = None    # why
+        self._late: Optional[str] = None    # the handler takes longer than its timeout
+        self._ended = False
         self._settling = False
         self.worker = worker
         self.headers: Any = None
@@ -56,13 +59,29 @@ class ContextBase:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the lease is lost, or the worker must end: what the handler does from now on is in vain."""
-        return self._lost is not None
+        """Whether the lease is lost, the worker must end, or the handler's timeout is over: what it does from now on is in vain."""
+        return self._lost is not None or self._late is not None
 
     def check(self) -> None:
-        """Raises LeaseLost if the handler should stop. For handlers that compute for long."""
+        """Raises LeaseLost, or TaskTimeout, if the handler should stop. For handlers that compute for long."""
         if self._lost is not None:
             raise LeaseLost(f"{self._delivery}: {self._lost}")
+        self._check_time()
+        if self._ended:
+            raise RuntimeError(f"{self._delivery}: its handler has ended, and with it the transaction; what comes after it needs"
+                               " a connection of its own")
+
+    def _check_time(self) -> None:
+        if self._late is not None:
+            raise TaskTimeout(self._late)
+
+    def _timeout_error(self, error: BaseException) -> BaseException:
+        """If the time is over, that is why the handler has failed, whatever it has made of it."""
+        if self._late is None or isinstance(error, TaskTimeout):
+            return error
+        late = TaskTimeout(self._late)
+        late.__cause__ = None if isinstance(error, asyncio.CancelledError) else error
+        return late.with_traceback(error.__traceback__)
 
     def snooze(self, delay: Duration) -> NoReturn:
         """Ends the handler: the task comes again after the delay, and no attempt is counted."""
@@ -105,6 +124,7 @@ class Context(ContextBase):
         """The connection of the task's transaction, which begins here. Its writes and the task's acknowledgement
         are one: both are committed when the handler returns, or neither is."""
         if self._connection is None:
+            self.check()
             connection = self._acquire()
             block = connection.transaction()
             try:
@@ -166,7 +186,7 @@ class Context(ContextBase):
         connection, block = self._give_up()
         if connection is None:
             return
-        if self._lost is not None:
+        if self.cancelled:
             connection.close()  # the cancel may still come, and is not for those who would have it next
         else:
             try:
@@ -194,6 +214,14 @@ class Context(ContextBase):
             self._lost = self._lost or why
             if self._connection is not None:
                 threading.Thread(target=self._cancel, args=(self._connection,), daemon=True).start()
+
+    def _time_out(self, seconds: float) -> None:
+        """As _lose(): its statement is cancelled, and no other begins. In the thread of the timeouts."""
+        with self._lock:
+            if self._lost is None and not (self._settling or self._ended):
+                self._late = f"it took longer than its timeout of {seconds:g} s"
+                if self._connection is not None:
+                    threading.Thread(target=self._cancel, args=(self._connection,), daemon=True).start()
 
     def _cancel(self, connection: "Connection[Any]") -> None:
         try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from . import statements
 from .errors import NoConnection, Retry, Snooze, Unrecoverable
+from .handlers import Registered
+from .hooks import Ending
 from .report import error_text, first_line
 from .statements import Statement
 from .values import LONGEST_NAME, Duration, duration, json_text, parse_json
@@ -57,6 +59,8 @@ class Settlement:
     final: bool = False                 # of a nack: no other attempt would fare better
     doubtful: bool = False              # a transaction that has acknowledged may still be open at the server
     tries: int = 0
+    context: Any = None                 # the handler's
+    ending: Optional[Ending] = None     # as the handler has it
 
     @property
     def receipt(self) -> str:
@@ -68,8 +72,9 @@ def result_text(result: Any) -> Optional[str]:
     return None if result is None else json_text(result, "the handler's result")
 
 
-def after_error(delivery: Delivery, error: BaseException, give_up_on: Tuple[Type[Exception], ...] = ()) -> Settlement:
-    """What a handler's exception means for its task. One that says itself what comes next is not asked for in give_up_on."""
+def after_error(delivery: Delivery, error: BaseException, handler: Optional[Registered] = None) -> Settlement:
+    """What a handler's exception means for its task. One that says itself what comes next is not asked for in give_up_on, nor
+    does the handler's backoff count for it."""
     try:
         if isinstance(error, NoConnection):
             return Settlement("release", delivery, delay=timedelta(seconds=1))
@@ -79,15 +84,18 @@ def after_error(delivery: Delivery, error: BaseException, give_up_on: Tuple[Type
             return Settlement("nack", delivery, error=error_text(error), delay=duration(error.delay, "the delay of a retry"))
     except (TypeError, ValueError) as wrong:
         return Settlement("nack", delivery, error=error_text(wrong))
-    return Settlement("nack", delivery, error=error_text(error), final=isinstance(error, (Unrecoverable, *give_up_on)))
+    if isinstance(error, (Unrecoverable, *(() if handler is None else handler.give_up_on))):
+        return Settlement("nack", delivery, error=error_text(error), final=True)
+    return Settlement("nack", delivery, error=error_text(error), delay=None if handler is None else handler.delay(delivery.attempt))
 
 
 def refused(settlement: Settlement, error: BaseException) -> Optional[Settlement]:
     """What to do about one that the server refuses for itself: a result that it does not take is the task's failure."""
     if settlement.kind == "ack":
-        return Settlement("nack", settlement.delivery, error=f"the acknowledgement was refused: {first_line(error)}")
+        ending = None if settlement.ending is None else settlement.ending._replace(outcome="failed", result=None, error=error)
+        return replace(settlement, kind="nack", result=None, error=f"the acknowledgement was refused: {first_line(error)}", ending=ending)
     if settlement.delay is not None:    # a delay that is out of range
-        return Settlement(settlement.kind, settlement.delivery, error=f"{settlement.error or ''}\n{first_line(error)}".strip())
+        return replace(settlement, delay=None, error=f"{settlement.error or ''}\n{first_line(error)}".strip())
     return None
 
 

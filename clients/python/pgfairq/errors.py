@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Type, Union
 
-from .values import Duration
-
 if TYPE_CHECKING:
     from .models import Outcome
+    from .values import Duration
 
 Exceptions = Union[Type[Exception], Sequence[Type[Exception]]]
 
@@ -66,3 +65,11 @@ class Retry(Exception):
 
 class Unrecoverable(Exception):
     """Raised by a handler: the attempt failed, and no other one would fare better. The task is dead at once."""
+
+
+class TaskTimeout(FairqError, TimeoutError):
+    """A handler took longer than its timeout: the attempt has failed."""
+
+
+class BadPayload(FairqError, ValueError):
+    """What a task has is not of the type that its handler takes, or its result not of the one that is awaited."""

@@ -1,29 +1,98 @@
-"""Which function handles which task: the one of the task's name."""
+"""Which function handles which task: the one of the task's name; and what is said of a handler's tasks."""
 
 from __future__ import annotations
 
-import inspect
-from typing import Any, Callable, Dict, Generic, Mapping, NamedTuple, Optional, Tuple, Type, TypeVar
+import logging
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
-from .errors import Exceptions, exceptions
+from .errors import exceptions
+from .hooks import is_coroutine_function
+from .payloads import Typed, Unread, annotated
+from .values import Duration, duration, seconds
 from .values import task_name as checked
+
+log = logging.getLogger("pgfairq")
 
 HEADER = "task"     # where the name was before tasks had one
 
-H = TypeVar("H", bound=Callable[..., Any])
+P = TypeVar("P")    # a handler's payload
+R = TypeVar("R")    # and its result
 
-
-def is_coroutine_function(function: Any) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+Backoffs = Union[Duration, Sequence[Duration], Callable[[int], Any]]    # which returns a Duration, for an attempt from 1 on
 
 
 class NoHandler(LookupError):
     """The worker has no function for a task."""
 
 
-class Registered(NamedTuple):
+def checked_backoff(value: Any) -> Any:
+    """A time, times for one attempt after the other, or a function of the attempt."""
+    if value is None or callable(value):
+        return value
+    some = [duration(one, "backoff") for one in (value if isinstance(value, (list, tuple)) else [value])]
+    if not some or any(one is None or one < timedelta() for one in some):
+        raise ValueError(f"backoff must be a time from 0 on, such as 30, or a list of these, such as [1, 10, 60], not {value!r}")
+    return some
+
+
+def checked_number(value: Any, name: str, least: Optional[int] = None) -> Optional[int]:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least)):
+        return value
+    raise ValueError(f"{name} must be a whole number{'' if least is None else f' from {least} on'}, not {value!r}")
+
+
+def checked_function(value: Any, name: str) -> Optional[Callable[[Any], Any]]:
+    if value is None or (callable(value) and not is_coroutine_function(value)):
+        function: Optional[Callable[[Any], Any]] = value
+        return function
+    raise TypeError(f"{name} of a handler must be a function of the payload, such as lambda payload: payload[\"tenant\"], not {value!r}")
+
+
+@dataclass
+class Registered:
+    """A handler, as a worker has it."""
+
     function: Callable[..., Any]
-    give_up_on: Tuple[Type[Exception], ...]     # these make its task dead at once
+    give_up_on: Tuple[Type[Exception], ...] = ()    # these make its task dead at once
+    backoff: Any = None                             # None: the queue's
+    timeout: Optional[float] = None
+    place: Optional[Mapping[str, Any]] = None       # names of where it was made, until its types are read
+    _types: Optional[Tuple[Typed, Typed]] = None
+    _takes: Optional[Typed] = None                  # if there is something to be made of the payload,
+    _gives: Optional[Typed] = None                  # or of the result
+
+    @property
+    def types(self) -> Tuple[Typed, Typed]:
+        """Of the payload and of the result."""
+        if self._types is None:
+            self._types = annotated(self.function, "payload", self.place), annotated(self.function, "return", self.place)
+            self._takes, self._gives = (None if typed.is_plain else typed for typed in self._types)
+            self.place = None
+        return self._types
+
+    def payload(self, value: Any) -> Any:
+        """For the function, of what is in JSON. Once the types are read."""
+        return value if self._takes is None else self._takes.from_json(value, "the payload")
+
+    def result(self, value: Any) -> Any:
+        """For JSON, of what the function has returned."""
+        return value if self._gives is None else self._gives.to_json(value, "the handler's result")
+
+    def delay(self, attempt: int) -> Optional[timedelta]:
+        """Until the next attempt, after this one; None: as the queue has it."""
+        if not callable(self.backoff):
+            return self.backoff[min(attempt, len(self.backoff)) - 1] if self.backoff else None
+        try:
+            found = duration(self.backoff(attempt), "the delay of a backoff")
+            if found is not None and found < timedelta():
+                raise ValueError(f"the delay of a backoff is below 0: {found!r}")
+            return found
+        except Exception as error:
+            log.error("the backoff of %r failed, so the queue's is taken: %s: %s", self.function, type(error).__name__, error)
+            return None
 
 
 class Registry:
@@ -34,7 +103,7 @@ class Registry:
         self.is_async = is_async
         self.handlers: Dict[Optional[str], Registered] = {}
 
-    def add(self, name: Optional[str], function: Callable[..., Any], give_up_on: Exceptions) -> None:
+    def add(self, name: Optional[str], function: Callable[..., Any], given: Mapping[str, Any]) -> Registered:
         if not callable(function):
             raise TypeError(f"a handler must be a function, not {function!r}; write @queue.task(\"name\"), with parentheses")
         if is_coroutine_function(function) != self.is_async:
@@ -45,7 +114,13 @@ class Registry:
         if name in self.handlers:
             what = "a default handler" if name is None else f"a handler for task {name!r}"
             raise ValueError(f"queue {self.queue!r} has {what} already: {self.handlers[name].function!r}")
-        self.handlers[name] = Registered(function, exceptions(give_up_on, "give_up_on"))
+        timeout = given.get("timeout")
+        made = Registered(function, exceptions(given.get("give_up_on", ()), "give_up_on"), checked_backoff(given.get("backoff")),
+                          None if timeout is None else seconds(timeout, "timeout"))
+        if made.timeout is not None and made.timeout <= 0:
+            raise ValueError(f"timeout must be above 0, not {timeout!r}")
+        self.handlers[name] = made
+        return made
 
     def find(self, name: Optional[str]) -> Registered:
         handler = self.handlers.get(name) or self.handlers.get(None)
@@ -62,21 +137,58 @@ def task_name(name: Optional[str], headers: Any) -> Optional[str]:
     return header if isinstance(header, str) else None
 
 
-class Handled(Generic[H]):
+class Handled(Generic[P, R]):
     """A handler, as its decorator leaves it: call it as ever, or enqueue a task for it."""
 
-    def __init__(self, queue: Any, name: Optional[str], function: H) -> None:
+    def __init__(self, queue: Any, name: Optional[str], function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        self.defaults = {"max_attempts": checked_number(given.get("max_attempts"), "max_attempts", 0),
+                         "priority": checked_number(given.get("priority"), "priority")}
+        self.keys = {option: checked_function(given.get(option), option) for option in ("group", "subgroup")}
+        self.registered = queue.registry.add(name, function, given)
         self.queue = queue
         self.name = name
         self.function = function
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", repr(function))
+        self._look_for_types()
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self.function(*arguments, **named)
+    def _look_for_types(self) -> None:
+        """Types of the place of the decorator, which may be within a function, are known now; later ones of a module later."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(__name__.rpartition(".")[0] + "."):
+            frame = frame.f_back
+        self.registered.place = frame.f_locals
+        try:
+            self.registered.types
+        except Unread:
+            pass    # it is said when they are needed
 
     def __repr__(self) -> str:
         return f"<task {self.name!r} of queue {self.queue.name!r}>"
 
-    def _options(self, options: Mapping[str, Any], option: str = "name") -> Dict[str, Any]:
-        return {**options} if self.name is None else {**options, option: self.name}
+    def _options(self, given: Mapping[str, Any], payload: Any, option: str = "name") -> Dict[str, Any]:
+        """What a task is enqueued with: what the call says, else the handler."""
+        options: Dict[str, Any] = {
+            name: value for name, value in self.defaults.items() if value is not None and (option == "name" or name == "priority")}
+        for name, key_of in self.keys.items():
+            if key_of is not None and name not in given:
+                options[name] = key_of(payload)
+        if self.name is not None:
+            options[option] = self.name
+        return {**options, **given, **({} if self.name is None else {option: self.name})}
+
+    def _options_of_many(self, given: Mapping[str, Any], payloads: Sequence[Any]) -> Dict[str, Any]:
+        options: Dict[str, Any] = {name: value for name, value in self.defaults.items() if value is not None}
+        for name, key_of in self.keys.items():
+            if key_of is not None and name not in given:
+                options[name] = [key_of(payload) for payload in payloads]
+        return {**options, **given, **({} if self.name is None else {"name": self.name})}
+
+    def _payload(self, payload: Any) -> Any:
+        return self.registered.types[0].to_json(payload, f"the payload of task {self.name!r}")
+
+    def _payloads(self, payloads: Sequence[Any]) -> List[Any]:
+        return [self._payload(payload) for payload in payloads]
+
+    def _result(self, result: Any) -> Any:
+        return self.registered.types[1].from_json(result, f"the result of task {self.name!r}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Mapping, Optional, Sequence, Type, TypedDict, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Type, TypedDict, Union
 
+from .errors import Exceptions
+from .handlers import Backoffs
 from .values import Duration, Group
 
 
@@ -96,6 +98,18 @@ class ScheduleOptions(TypedDict, total=False):
     catch_up: str
     overlap: bool
     active: bool
+
+
+class TaskOptions(TypedDict, total=False):
+    """What @queue.task() says of a handler, beside the name. None is the queue's."""
+
+    max_attempts: Optional[int]
+    priority: Optional[int]
+    group: Optional[Callable[[Any], Any]]       # a Group of the payload; a type checker knows neither
+    subgroup: Optional[Callable[[Any], Any]]
+    backoff: Optional[Backoffs]
+    timeout: Optional[Duration]
+    give_up_on: Exceptions
 
 
 def check(given: Mapping[str, Any], known: Type[Any], function: str) -> None:

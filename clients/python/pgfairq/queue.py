@@ -5,17 +5,23 @@ from __future__ import annotations
 import threading
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, TypeVar, Union
+from uuid import UUID
 
 from psycopg import Connection
 
-from . import statements
+from . import statements, values
+from .awaiting import awaiting_of
 from .connections import Given, Source, run
-from .errors import Exceptions
-from .handlers import H, Handled
-from .models import DeadTask, Outcome, Position, QueueStats, Schedule, Task, TaskStatus
+from .context import Context
+from .handlers import Handled, P, R
+from .models import (
+    DeadTask, Dependency, DoneTask, GroupSettings, GroupStats, Lease, NameStats, Outcome, Position, QueueStats, Schedule,
+    SessionStatus, Settings, SubgroupSettings, SubgroupStats, Task, TaskStatus,
+)
+from .options import TaskOptions, check
 from .queue_base import QueueBase, result_of
 from .statements import Statement
-from .values import Duration, Group
+from .values import Duration, Group, seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,19 +32,35 @@ T = TypeVar("T")
 Transaction = Optional["Connection[Any]"]
 
 
-class Handler(Handled[H]):
-    """A handler of a Queue."""
+class Handler(Handled[P, R]):
+    """A handler of a Queue, by the types of its payload and its result: call it as ever, or enqueue a task for it."""
 
     queue: "Queue"
 
-    def enqueue(self, payload: Any, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
-        return self.queue.enqueue(payload, connection=connection, **self._options(details))
+    def __call__(self, payload: P, context: Context, /) -> R:
+        result: R = self.function(payload, context)
+        return result
 
-    def enqueue_many(self, payloads: Sequence[Any], *, connection: Transaction = None, **details: Unpack[ManyOptions]) -> List[int]:
-        return self.queue.enqueue_many(payloads, connection=connection, **self._options(details))
+    def enqueue(self, payload: P, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
+        """Add a task and return its id; with what its decorator says, where the call does not."""
+        options = self._options(details, payload)
+        return self.queue.enqueue(self._payload(payload), connection=connection, **options)
 
-    def schedule(self, name: str, cron: str, payload: Any = None, **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
-        return self.queue.schedule(name, cron, payload, **self._options(details, "task_name"))
+    def enqueue_many(self, payloads: Sequence[P], *, connection: Transaction = None,
+                     **details: Unpack[ManyOptions]) -> List[int]:
+        options = self._options_of_many(details, payloads)
+        return self.queue.enqueue_many(self._payloads(payloads), connection=connection, **options)
+
+    def schedule(self, name: str, cron: str, payload: Optional[P] = None, *, connection: Transaction = None,
+                 **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
+        made: Any = {} if payload is None else payload
+        options = self._options(details, made, "task_name")
+        return self.queue.schedule(name, cron, self._payload(made), connection=connection, **options)
+
+    def await_result(self, task: int, timeout: Duration = 30) -> R:
+        """What the handler has returned, in its type; otherwise as await_result() of the queue."""
+        result: R = self._result(self.queue.await_result(task, timeout))
+        return result
 
 
 class Queue(QueueBase[Source]):
@@ -66,7 +88,7 @@ class Queue(QueueBase[Source]):
         if self._missing:
             with self._creating:
                 if self._missing:
-                    self.source.run(statements.create_queue(self.name, self.settings))
+                    self.source.run(statements.create_queue(self.name, self._settings))
                     self._missing = False
 
     def close(self) -> None:
@@ -91,28 +113,42 @@ class Queue(QueueBase[Source]):
     def subscribe(self, topic: str) -> None:
         self._run(statements.call("subscribe", [topic, self.name], {}, statements.nothing))
 
+    def topics(self) -> List[str]:
+        """What it has subscribed to."""
+        return self._run(statements.topics(self.name))
+
     def unsubscribe(self, topic: str) -> bool:
         return bool(self._run(statements.call("unsubscribe", [topic, self.name], {})))
 
     # -- handlers
 
-    def task(self, name: Optional[str] = None, *, give_up_on: Exceptions = ()) -> Callable[[H], Handler[H]]:
+    def task(self, name: Optional[str] = None, **options: Unpack[TaskOptions]) -> Callable[[Callable[[P, Context], R]], Handler[P, R]]:
         """Decorator: the function handles the tasks of this name; without one, those that no other handles.
 
-        give_up_on: exceptions after which no other attempt would fare better: its task is dead at once.
+        What its enqueue() gives tasks, unless the call says otherwise: max_attempts; priority; group and subgroup,
+        which are functions of the payload. What its worker does: backoff, the time to the next attempt, or a list of
+        them, or a function of the attempt; timeout, after which an attempt has failed; give_up_on, exceptions after
+        which no other attempt would fare better, so that the task is dead at once.
         """
+        check(options, TaskOptions, "task")
 
-        def register(function: H) -> Handler[H]:
-            self.registry.add(name, function, give_up_on)
-            return Handler(self, name, function)
+        def register(function: Callable[[P, Context], R]) -> Handler[P, R]:
+            return Handler(self, name, function, options)
 
         return register
 
     # -- results
 
     def outcome(self, task: int, timeout: Duration = 0) -> Optional[Outcome]:
-        """How a task has ended, or its state after the time; None if it is not known."""
-        return self._run(statements.outcome(self.name, task, timeout))
+        """How a task has ended, or its state after the time; None if it is not known.
+
+        Those that wait for tasks of queues with keep_done share a connection; without it, each has its own.
+        """
+        wait = seconds(timeout, "timeout")
+        if wait <= 0:
+            return self._run(statements.outcome(self.name, task, timeout))
+        self.ensure()
+        return awaiting_of(self.source).wait(self.source, self.name, task, wait)
 
     def await_result(self, task: int, timeout: Duration = 30) -> Any:
         """What the handler has returned. TaskFailed if the task failed, AwaitTimeout if it has not ended in time."""
@@ -144,7 +180,83 @@ class Queue(QueueBase[Source]):
             raise LookupError(f"there is no queue {self.name!r}, or it is not yours to read")
         return rows[0]
 
+    def get_by_key(self, unique_key: Group) -> Optional[TaskStatus]:
+        """The task with this key, unless it is dead."""
+        return self._run(statements.get_by_key(self.name, unique_key))
+
+    def get_done(self, task: int) -> Optional[DoneTask]:
+        """What is kept of a task that has ended: with its result and its progress, which is in `headers`."""
+        return self._run(statements.get_done(self.name, task))
+
+    def done(self, limit: int = 100, name: Optional[str] = None) -> List[DoneTask]:
+        """What is kept, the latest first."""
+        return self._run(statements.done_tasks(self.name, name, limit))
+
+    def leases(self) -> List[Lease]:
+        """The tasks in flight."""
+        return self._run(statements.view("leases", Lease, self.name, "id"))
+
+    def dependencies(self) -> List[Dependency]:
+        """Which tasks wait for which."""
+        return self._run(statements.view("dependencies", Dependency, self.name, "task, predecessor"))
+
+    def settings(self) -> Settings:
+        rows = self._run(statements.view("queues", Settings, self.name, "queue"))
+        if not rows:
+            raise LookupError(f"there is no queue {self.name!r}")
+        return rows[0]
+
+    def group_stats(self) -> List[GroupStats]:
+        """Of the groups that have work: their shares, waits and limits."""
+        return self._run(statements.view("group_stats", GroupStats, self.name, "group_key, group_id"))
+
+    def subgroup_stats(self) -> List[SubgroupStats]:
+        return self._run(statements.view("subgroup_stats", SubgroupStats, self.name, "group_id, subgroup_key, subgroup_id"))
+
+    def name_stats(self) -> List[NameStats]:
+        """What became of the tasks of each name."""
+        return self._run(statements.view("name_stats", NameStats, self.name, "other, name"))
+
+    def group_settings(self) -> List[GroupSettings]:
+        """What groups were given with set_group() and pause_group()."""
+        return self._run(statements.view("group_settings", GroupSettings, self.name, "group_key"))
+
+    def subgroup_settings(self) -> List[SubgroupSettings]:
+        return self._run(statements.view("subgroup_settings", SubgroupSettings, self.name, "group_key, subgroup_key"))
+
+    def group_id(self, group: Group) -> UUID:
+        """What names a group, or a subgroup, in 16 bytes, in figures whose keys are cut."""
+        found: UUID = self._run(statements.call("group_id", [statements.named_group(group)], {}))
+        return found
+
+    def sessions(self) -> List[SessionStatus]:
+        """The workers of the database, of all queues."""
+        return self._run(statements.view("sessions", SessionStatus, None, "opened_at, session"))
+
     # -- operating
+
+    def pop(self, count: int = 1, *, wait: Duration = 0, groups: Optional[Sequence[Group]] = None,
+            connection: Transaction = None) -> List[Task]:
+        """Claim tasks and acknowledge them at once: with a connection they are done when its transaction commits, and
+        given back when it does not. For what needs no worker."""
+        return self._run(statements.pop(self.name, count, wait, groups), connection)
+
+    def maintain(self) -> int:
+        """Do what the server's background worker does, for a database that has none; how many tasks that were."""
+        return int(self._run(statements.call("maintain", [self.name], {})))
+
+    def reset_stats(self) -> None:
+        """Begin to count anew."""
+        self._run(statements.call("reset_stats", [self.name], {}, statements.nothing))
+
+    def forget_key(self, unique_key: Group, *, connection: Transaction = None) -> bool:
+        """Forget a key that is remembered (unique_for); whether it was."""
+        key = values.group_key(unique_key, "unique_key")
+        return bool(self._run(statements.call("forget_key", [self.name, key], {}), connection))
+
+    def forget_keys(self, *, connection: Transaction = None) -> int:
+        """All of the queue; how many."""
+        return int(self._run(statements.call("forget_keys", [self.name], {}), connection))
 
     def cancel(self, task: int, *, connection: Transaction = None) -> bool:
         return bool(self._run(statements.call("cancel", [self.name, task], {}), connection))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generic, Mapping, TypeVar
+from typing import Any, Callable, Dict, Generic, Mapping, Optional, Sequence, TypeVar, overload
 
 from . import options, statements, values
 from .errors import AwaitTimeout, TaskFailed
 from .handlers import Registry
+from .hooks import OF_TASKS, OF_WORKERS, F, Hooks, Sending
 from .models import Outcome
 from .statements import Details, Statement
 
@@ -24,23 +25,47 @@ class QueueBase(Generic[S]):
         self.source = source
         self.name = name
         self.registry = Registry(name, self.is_async)
-        self.settings: Dict[str, Any] = dict(settings)
+        self.hooks = Hooks(f"queue {name!r}", ("enqueue", *OF_TASKS, *OF_WORKERS), self.is_async)
+        self._settings: Dict[str, Any] = dict(settings)
         self._missing = create or bool(settings)  # it is to be created before it is used
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
+    @overload
+    def on(self, event: str) -> Callable[[F], F]: ...
+
+    @overload
+    def on(self, event: str, function: F) -> F: ...
+
+    def on(self, event: str, function: Optional[F] = None) -> Any:
+        """Call the function on an event, as on("failed", function) or as the decorator @on("failed"): "enqueue",
+        "before", "after", "failed", "lost" and "dead" of the queue's tasks, "start" and "stop" of its workers."""
+        return self.hooks.on(event, function)
+
     def _enqueue(self, payload: Any, given: Mapping[str, Any]) -> Statement[int]:
         options.check(given, options.EnqueueOptions, "enqueue")
-        return statements.enqueue(self.name, payload, Details(**given))
+        return statements.enqueue(self.name, payload, Details(**self._told(given, 1)))
 
     def _enqueue_many(self, payloads: Any, given: Mapping[str, Any]) -> Statement[Any]:
         options.check(given, options.ManyOptions, "enqueue_many")
-        return statements.enqueue_many(self.name, payloads, Details(**given))
+        payloads = list(payloads)
+        return statements.enqueue_many(self.name, payloads, Details(**self._told(given, len(payloads))))
 
     def _publish(self, topic: str, payload: Any, given: Mapping[str, Any]) -> Statement[int]:
         options.check(given, options.PublishOptions, "publish")
-        return statements.publish(topic, payload, Details(**given))
+        return statements.publish(topic, payload, Details(**self._told(given, 1, topic)))
+
+    def _told(self, given: Mapping[str, Any], count: int, topic: Optional[str] = None) -> Mapping[str, Any]:
+        """With the headers that functions on "enqueue" have added. One that fails has the call fail: nothing is sent."""
+        functions = self.hooks.of("enqueue")
+        if not functions:
+            return given
+        name = given.get("name")
+        sending = Sending(None if topic else self.name, topic, name if isinstance(name, str) else None, count, {})
+        for function in functions:
+            function(sending)
+        return {**given, "headers": with_headers(given.get("headers"), sending.headers)} if sending.headers else given
 
     def _schedule(self, name: str, cron: str, payload: Any, given: Mapping[str, Any]) -> Statement[Any]:
         options.check(given, options.ScheduleOptions, "schedule")
@@ -54,6 +79,15 @@ class QueueBase(Generic[S]):
     def _alter(self, given: Mapping[str, Any]) -> Statement[None]:
         options.check(given, options.AlterOptions, "alter")
         return statements.alter_queue(self.name, given)
+
+
+def with_headers(given: Any, added: Mapping[str, Any]) -> Any:
+    """Those of a task, or of many, and what is added to each; what is no mapping is left as it is."""
+    if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
+        return [with_headers(one, added) for one in given]
+    if given is None:
+        return dict(added)
+    return {**added, **given} if isinstance(given, Mapping) else given
 
 
 def result_of(queue: str, task: int, outcome: Any) -> Any:

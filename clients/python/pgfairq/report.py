@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import traceback
+from typing import Any, Tuple
 
 LONGEST = 8000
+OWN = __file__.rsplit("report.py", 1)[0]
 FRAMES = 30
 
 
@@ -31,8 +33,7 @@ def error_text(error: BaseException) -> str:
     try:
         # Without the frames of this library, which are the same each time.
         frames = traceback.extract_tb(error.__traceback__)
-        own = __file__.rsplit("report.py", 1)[0]
-        kept = [frame for frame in frames if not frame.filename.startswith(own)] or frames
+        kept = [frame for frame in frames if not frame.filename.startswith(OWN)] or frames
         where = "".join(traceback.format_list(kept[-FRAMES:]))
         cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         if cause is not None:
@@ -40,6 +41,14 @@ def error_text(error: BaseException) -> str:
     except Exception:
         where = ""
     return clean(f"{clean(message, LONGEST // 2)}\n{where}".strip())
+
+
+def without_own_frames(error: BaseException) -> Tuple[Any, Any, Any]:
+    """For exc_info of a log: from where the handler was called."""
+    found = error.__traceback__
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(OWN):
+        found = found.tb_next
+    return type(error), error, found or error.__traceback__
 
 
 def first_line(error: BaseException) -> str:

@@ -40,6 +40,9 @@ class Beats:
     def due_in(self) -> float:
         return max(0.0, self.last + self.interval - time.monotonic())
 
+    def late_by(self) -> float:
+        return max(0.0, time.monotonic() - self.last - self.interval)
+
 
 class Session:
     """One at a time uses it: the worker's thread for claims. Others may interrupt()."""

@@ -5,33 +5,27 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import Any, Callable, List, Optional
+from typing import List, Optional
 
 import psycopg
-from psycopg import Connection
 
 from .connections import Source, run
-from .delivery import Settlement, batches, refused
-from .pace import Backoff, is_interrupted, is_of_connection
+from .delivery import Settlement
+from .journal import log
+from .pace import Backoff
 from .place import Watch
 from .report import first_line
-from .worker_base import log, lost_ones, tell_lost
-
-MOST = 1000     # in one round
-DOUBT = 1.0     # seconds until one that was refused in doubt is told again
+from .settler_base import DOUBT, MOST, SettlerBase, Told
 
 
-class Settler:
+class Settler(SettlerBase):
     """A thread. What it is given while it waits for the server goes in its next statements."""
 
-    def __init__(self, source: Source, settled: Callable[[int], None], watch: Watch) -> None:
+    def __init__(self, source: Source, told: Told, watch: Watch) -> None:
+        super().__init__(told)
         self.source = source
         self.watch = watch
-        self.settled = settled
         self._inbox: "queue.SimpleQueue[Optional[Settlement]]" = queue.SimpleQueue()
-        self._connection: Optional["Connection[Any]"] = None
-        self._until: Optional[float] = None
-        self.again: List[Settlement] = []
         self.thread = threading.Thread(target=self._serve, name="pgfairq settler", daemon=True)
         self.thread.start()
 
@@ -49,8 +43,8 @@ class Settler:
         work: List[Settlement] = []
         closing = False
         try:
-            while not (closing and not work):
-                if not work and not closing:
+            while not (closing and not work and not self.failed):
+                if not (work or self.failed or closing):
                     closing = self._collect(work)
                 try:
                     self._tell(work)
@@ -82,48 +76,23 @@ class Settler:
 
     def _tell(self, work: List[Settlement]) -> None:
         """Takes out of work what is told."""
-        if not work:
+        if not (work or self.failed):
             return
         if self._connection is None:
             self._connection = self.source.acquire()
-        for statement, some in list(batches(work)):
-            try:
-                with self.watch.within(self._connection):
-                    done = run(self._connection, statement)
-            except psycopg.Error as error:
-                if is_of_connection(error, self._connection.closed) or is_interrupted(error):
-                    raise
-                self._one_by_one(some)
-            else:
-                self._note(some, done)
-            told = {id(settlement) for settlement in some}
-            work[:] = [settlement for settlement in work if id(settlement) not in told]
-
-    def _one_by_one(self, some: List[Settlement]) -> None:
-        """The server refuses one of them. The others are told alone."""
-        assert self._connection is not None
-        for settlement in some:
-            current: Optional[Settlement] = settlement
-            while current is not None:
-                (statement, _), = batches([current])
+        steps = self.steps(work)
+        try:
+            statement = next(steps)
+            while True:
                 try:
                     with self.watch.within(self._connection):
-                        self._note([current], run(self._connection, statement))
-                    break
-                except psycopg.Error as alone:
-                    if is_of_connection(alone, self._connection.closed) or is_interrupted(alone):
-                        raise
-                    log.warning("%s: its %s was refused: %s", current.delivery, current.kind, first_line(alone))
-                    current = refused(current, alone)
-            else:
-                self.settled(1)
-
-    def _note(self, some: List[Settlement], done: List[str]) -> None:
-        lost, again = lost_ones(some, done) if len(done) < len(some) else ([], [])
-        for settlement in lost:
-            tell_lost(settlement)
-        self.again += again
-        self.settled(len(some) - len(again))
+                        answer = run(self._connection, statement)
+                except psycopg.Error as error:
+                    statement = steps.throw(error)
+                else:
+                    statement = steps.send(answer)
+        except StopIteration:
+            pass
 
     def _drop(self) -> None:
         if self._connection is not None:

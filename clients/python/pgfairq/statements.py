@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
+from typing import Any, Callable, Dict, Generic, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar
 
 
 from . import models, values
@@ -25,6 +25,8 @@ CASTS = {
 }
 
 JSON = ("payload", "headers", "result", "history")
+
+ROLES = ("owner", "role")
 
 DURATIONS = ("lease", "backoff_base", "backoff_max", "keep_done", "expire_after")
 
@@ -67,7 +69,7 @@ def as_one(model: Type[T]) -> Callable[[Rows], Optional[T]]:
 
 
 def select_list(model: Any) -> str:
-    return ", ".join(f"{name}::text" if name in JSON else name for name in models.columns(model))
+    return ", ".join(f"{name}::text" if name in JSON + ROLES else name for name in models.columns(model))
 
 
 def call(function: str, positional: Sequence[Any], named: Mapping[str, Any], read: Callable[[Rows], T] = single) -> Statement[T]:
@@ -242,6 +244,36 @@ def outcome(queue: str, task: int, timeout: Optional[Duration]) -> Statement[Opt
     return Statement(query.encode(), (queue, task, values.duration(timeout, "timeout")), as_one(models.Outcome))
 
 
+class Seen(NamedTuple):
+    """What a task was found to be, whether its queue keeps ends for those who did not wait for them, and when by the
+    server's clock, in seconds."""
+
+    outcome: Optional[models.Outcome]
+    keeps: bool
+    at: float
+
+
+# One of them, the first, is waited for; the others are looked at. The queues are read once, and only if one is not known.
+OUTCOMES = """
+SELECT {}, a.known OR a.queue = ANY (ARRAY(SELECT queue::text FROM fairq.queues WHERE keep_done IS NOT NULL)),
+    extract(epoch FROM clock_timestamp())::float8
+FROM unnest(%s::text[], %s::bigint[], %s::boolean[]) WITH ORDINALITY AS a(queue, id, known, n),
+    LATERAL fairq.await(a.queue, a.id, CASE WHEN a.n = 1 THEN make_interval(secs => %s) ELSE '0' END)
+ORDER BY n
+""".format(select_list(models.Outcome)).encode()
+
+
+def outcomes(tasks: Sequence[Tuple[str, int, bool]], seconds: float) -> Statement[List[Seen]]:
+    """Of tasks of queues; and whether it is known of the queue that it keeps ends."""
+    read = as_many(models.Outcome)
+
+    def read_all(rows: Rows) -> List[Seen]:
+        return [Seen(None if row[0] is None else read([row[:-2]])[0], *row[-2:]) for row in rows]
+
+    queues, ids, known = (list(column) for column in zip(*tasks))
+    return Statement(OUTCOMES, (queues, ids, known, seconds), read_all)
+
+
 def stats(queue: Optional[str]) -> Statement[List[models.QueueStats]]:
     query = f"SELECT {select_list(models.QueueStats)} FROM fairq.queue_stats WHERE queue = coalesce(%s, queue) ORDER BY queue"
     return Statement(query.encode(), (queue,), as_many(models.QueueStats))
@@ -283,6 +315,38 @@ def reset_group(queue: str, group: Group) -> Statement[bool]:
 
 def reset_subgroup(queue: str, group: Group, subgroup: Group) -> Statement[bool]:
     return call("reset_subgroup", [queue, *named_subgroup(group, subgroup)], {})
+
+
+def view(name: str, model: Type[T], queue: Optional[str], order: str) -> Statement[List[T]]:
+    """The rows of a view that are of a queue, or all of a view of the database."""
+    where, parameters = (" WHERE queue = %s", (queue,)) if queue is not None else ("", ())
+    return Statement(f"SELECT {select_list(model)} FROM fairq.{name}{where} ORDER BY {order}".encode(), parameters, as_many(model))
+
+
+def topics(queue: str) -> Statement[List[str]]:
+    return Statement(b"SELECT topic FROM fairq.topics WHERE queue = %s ORDER BY topic", (queue,), settled)
+
+
+def get_by_key(queue: str, unique_key: Group) -> Statement[Optional[models.TaskStatus]]:
+    query = f"SELECT {select_list(models.TaskStatus)} FROM fairq.get_task_by_key(%s, %s)"
+    return Statement(query.encode(), (queue, values.group_key(unique_key, "unique_key")), as_one(models.TaskStatus))
+
+
+def get_done(queue: str, task: int) -> Statement[Optional[models.DoneTask]]:
+    query = f"SELECT {select_list(models.DoneTask)} FROM fairq.get_done_task(%s, %s)"
+    return Statement(query.encode(), (queue, task), as_one(models.DoneTask))
+
+
+def done_tasks(queue: str, name: Optional[str], limit: int) -> Statement[List[models.DoneTask]]:
+    query = (f"SELECT {select_list(models.DoneTask)} FROM fairq.done_tasks"
+             " WHERE queue = %s AND (%s::text IS NULL OR name = %s) ORDER BY done_at DESC, id DESC LIMIT %s")
+    return Statement(query.encode(), (queue, name, name, limit), as_many(models.DoneTask))
+
+
+def pop(queue: str, count: int, wait: Optional[Duration], groups: Optional[Sequence[Group]]) -> Statement[List[models.Task]]:
+    keys = None if groups is None else [named_group(group) for group in groups]
+    query = f"SELECT {select_list(models.Task)} FROM fairq.pop(%s, %s, wait => coalesce(%s::interval, '0'), group_keys => %s::text[])"
+    return Statement(query.encode(), (queue, count, values.duration(wait, "wait"), keys), as_many(models.Task))
 
 
 REVIVE_SOME = b"""
@@ -400,6 +464,13 @@ def ack_results(queue: str, results: Sequence[Tuple[str, str]]) -> Statement[Lis
 def nack_many(receipts: Sequence[str], errors: Sequence[str], delay: Optional[Duration], final: bool) -> Statement[List[str]]:
     return Statement(b"SELECT r::text FROM fairq.nack_many(%s::uuid[], %s::text[], %s::interval, final => %s) r",
                      (array(receipts), list(errors), values.duration(delay, "delay"), final), settled)
+
+
+def dead_of(tasks: Sequence[Tuple[str, int]]) -> Statement[List[int]]:
+    """Which of these (queue, id) are dead: their positions, from 0."""
+    return Statement(b"SELECT a.n - 1 FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS a(queue, id, n),"
+                     b" LATERAL fairq.get_task(a.queue, a.id) t WHERE t.state = 'dead'",
+                     ([queue for queue, _ in tasks], [task for _, task in tasks]), lambda rows: [row[0] for row in rows])
 
 
 def release_many(receipts: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:

@@ -10,6 +10,8 @@ from decimal import Decimal
 from typing import Any, List, Optional, Sequence, TypeVar, Union
 from uuid import UUID
 
+from . import payloads
+
 Group = Union[str, int, UUID, date, enum.Enum]
 Duration = Union[timedelta, int, float]
 
@@ -81,7 +83,7 @@ def moment(value: Optional[datetime], name: str) -> Optional[datetime]:
 
 def json_text(value: Any, name: str) -> str:
     try:
-        encoded = json.dumps(value, allow_nan=False, separators=(",", ":"))
+        encoded = json.dumps(value, allow_nan=False, separators=(",", ":"), default=payloads.plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise type(error)(f"{name} cannot be written as JSON: {error}") from error
     if "\\u0000" in encoded and NUL.search(encoded):

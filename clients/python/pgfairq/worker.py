@@ -6,23 +6,29 @@ import queue
 import signal
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import psycopg
 
+from . import journal
 from .connections import Given, Source
 from .context import Context
-from .delivery import Delivery, Settlement, after_error, result_text
-from .errors import Exceptions, LeaseLost
-from .pace import STALE, Backoff, Pace
+from .deadlines import Deadlines
+from .delivery import Delivery, Settlement, result_text
+from .errors import Exceptions
+from .handlers import Registered
+from .hooks import Ending, Functions, Teller, call
+from .journal import log
+from .pace import STALE, Backoff
 from .place import Guide, Node, NoWatch, Watch
 from .queue import Queue
 from .report import first_line
+from .run_base import RunBase
 from .session import Session, SessionOver
 from .settler import Settler
 from .supervisor import supervise
 from .values import Duration
-from .worker_base import Options, WorkerBase, log, tell_failed, tell_stopping
+from .worker_base import Options, WorkerBase
 
 STOP, ABORT, ENDED = "stop", "abort", "ended"
 
@@ -103,7 +109,7 @@ class Station:
         watch = run.home_watch if node is None else run.watch
         self.session = Session(worker.direct if node is None else self.source, run.name, options.ttl, options.bound, watch)
         self.session.station = self
-        self.settler = run.settler if node is None else Settler(self.source, run._settled, watch)
+        self.settler = run.settler if node is None else Settler(self.source, run, watch)
 
     def close(self, seconds: float) -> None:
         """Settle what is to be settled, give back the rest."""
@@ -113,34 +119,36 @@ class Station:
             self.source.close()
 
 
-class Run:
+class Run(RunBase[Context]):
     """One run of a worker: the thread of the session, those of handlers, and the settler. At a proxy of a cluster
     the session is one after the other at its nodes, and what was left has a thread, until its handlers have ended."""
 
     def __init__(self, worker: Worker, drain: bool) -> None:
-        self.worker = worker
-        self.options = worker.options
-        self.drain = drain
-        self.pace = Pace(self.options.concurrency, self.options.prefetch)
-        self.name = self.options.session_name()
+        super().__init__(worker, drain)
         self.lock = threading.Lock()        # of pace and active
-        self.active: Dict[str, Context] = {}
         self.ready: "queue.SimpleQueue[Optional[Delivery]]" = queue.SimpleQueue()
         self.room = threading.Event()       # something has changed that the session's thread should look at
         self.threads: List[threading.Thread] = []
         self.session: Optional[Session] = None
-        self.stopping = False
-        self.aborting = False
-        self.finish_by: Optional[float] = None
+        self.deadlines, self.teller = Deadlines(), Teller()
         self.error: Optional[Exception] = None
         self.watch, self.home_watch = Watch(), NoWatch()
         self.guide = Guide(worker.source, worker.names, self.watch)
         self.leaving: List[threading.Thread] = []
-        self.settler = Settler(worker.source, self._settled, self.home_watch)
+        self.settler = Settler(worker.source, self, self.home_watch)
 
     # -- the main thread
 
     def main(self) -> None:
+        self.worker.look_at_types()
+        for function in self.worker.own_functions("start"):
+            function(self.worker)
+        try:
+            self._main()
+        finally:
+            call(self.worker.own_functions("stop"), self.worker)
+
+    def _main(self) -> None:
         threading.Thread(target=self._serve, name="pgfairq session", daemon=True).start()
         timeout: Optional[float] = None
         while True:
@@ -152,7 +160,7 @@ class Run:
                 break
             if order:
                 if not self.stopping:
-                    tell_stopping(self.pace.running, self.options.finish)
+                    journal.stopping(self.pace.running, self.options.finish)
                 self.stopping = True
                 self.aborting = self.aborting or order == ABORT
                 self.room.set()
@@ -191,6 +199,9 @@ class Run:
             for _ in self.threads:
                 self.ready.put(None)
             self.settler.close(1)
+            self.deadlines.close()
+            self.teller.close(1 if self.aborting else self.options.finish)
+            journal.stopped(self.name, self.error)
             self.worker._orders.put(ENDED)
 
     def _pause(self, seconds: float) -> None:
@@ -203,6 +214,7 @@ class Run:
         """Work there until the worker stops, or until it is another node's turn, which is returned."""
         station = Station(self, node)
         session = self.session = station.session
+        self.has_session(session.connection.info)
         why = "the session of its worker is over"
         following: Optional[Node] = None
         try:
@@ -292,6 +304,9 @@ class Run:
 
     def _beat(self, session: Session) -> None:
         contexts = self._contexts(session)
+        late = session.beats.late_by()
+        if late > session.beats.interval:
+            journal.late(late, self.options.ttl, [context._delivery for context in contexts])
         held = set(session.beat([context.receipt for context in contexts]))
         self._lose([context for context in contexts if context.receipt not in held],
                    "the lease was lost: the task was cancelled, or its time has run out")
@@ -344,7 +359,7 @@ class Run:
         session = station.session
         why = "its worker ends"
         try:
-            while self._contexts(session) and not self._time_is_over():
+            while self._contexts(session) and not self.time_is_over():
                 if not session.beats.due_in():
                     self._beat(session)
                 time.sleep(0.05)
@@ -356,11 +371,6 @@ class Run:
             log.warning("%d handlers have not finished in time; their tasks are given back", len(rest))
             self._lose(rest, why)
         station.close(1 if self.aborting else 10)
-
-    def _time_is_over(self) -> bool:
-        if self.stopping and self.finish_by is None:
-            self.finish_by = time.monotonic() + self.options.finish
-        return self.aborting or (self.finish_by is not None and time.monotonic() > self.finish_by)
 
     # -- handlers' threads
 
@@ -374,7 +384,7 @@ class Run:
                 context = Context(delivery, delivery.session.station.source, self.name)
                 self.active[delivery.receipt] = context
             began = time.monotonic()
-            settlement = None if delivery.session.over else self._handle(delivery, context)
+            settlement = None if delivery.session.over else self._handle(context, began)
             with self.lock:
                 del self.active[delivery.receipt]
                 self.pace.end(time.monotonic() - began)
@@ -386,32 +396,41 @@ class Run:
             if wake:
                 self.room.set()
 
-    def _handle(self, delivery: Delivery, context: Context) -> Optional[Settlement]:
+    def _handle(self, context: Context, began: float) -> Optional[Settlement]:
         """Run the handler. What is to be told to the server; None if its transaction has done so, or the lease is lost."""
+        delivery, calls = context._delivery, self.calls_of(context)
+        handler: Optional[Registered] = None
         used = False
-        give_up_on: Tuple[Type[Exception], ...] = ()     # while there is no handler: another worker may have one
         try:
-            context.headers = delivery.headers()
-            handler, give_up_on = self.worker.find(delivery, context.headers)
-            result = handler(delivery.payload(), context)
-            text = result_text(result)
+            handler = self.handler_of(context)
+            payload = handler.payload(delivery.payload())
+            for function in calls.before:
+                function(context)
+            if handler.timeout is None:
+                result = handler.function(payload, context)
+            else:
+                with self.deadlines.within(context, handler.timeout):
+                    result = handler.function(payload, context)
+                context._check_time()
+            text = result_text(handler.result(result))
             used = context._in_transaction
             if used:
                 context._commit(text)
-                return None
-            return Settlement("ack", delivery, result=text)
+            ending = Ending("done", time.monotonic() - began, result)
+            settlement = None if used else Settlement("ack", delivery, text, context=context, ending=ending)
         except BaseException as error:
             used = used or context._in_transaction
             context._rollback(error)
-            if context.cancelled or isinstance(error, LeaseLost):
-                log.warning("%s: stopped, %s", delivery, context._lost or first_line(error))
-                return None
-            settlement = after_error(delivery, error, give_up_on)
-            settlement.doubtful = used
-            tell_failed(settlement, error)
-            return settlement
+            settlement, ending = self.not_done(context, error, handler, used, time.monotonic() - began)
+        functions = self.ended(context, calls, ending, settlement)
+        if functions:
+            call(functions, context, ending)
+        return settlement
 
-    def _settled(self, count: int) -> None:
+    def tell_later(self, functions: Functions, context: Any, ending: Any) -> None:
+        self.teller.tell(functions, context, ending)
+
+    def settled(self, count: int) -> None:
         with self.lock:
             self.pace.unsettled -= count
             wake = self.drain or self.pace.claim()[0] > 0

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any, Generic, List, Optional, Sequence, Tuple, TypeVar
+from dataclasses import replace
+from typing import Any, Callable, Generic, List, Optional, TypeVar, overload
 
 import psycopg
 
-from .delivery import Delivery, Settlement
-from .errors import Exceptions, NoConnection, exceptions
+from .delivery import Delivery
+from .errors import Exceptions, exceptions
 from .handlers import Registered, Registry, task_name
+from .hooks import OF_TASKS, OF_WORKERS, Calls, F, Functions, Hooks, once
+from .journal import log
 from .pace import is_hopeless
 from .place import Node
 from .report import first_line
 from .session import SessionOver, default_name
 from .values import Duration, seconds, text
 
-log = logging.getLogger("pgfairq")
-
 S = TypeVar("S")
 MOST_QUEUES = 32    # of one claim
-ROUNDS_OF_DOUBT = 60
 
 
 class Options:
@@ -64,16 +63,49 @@ class WorkerBase(Generic[S]):
         self.names = [queue.name for queue in self.queues]
         if len(set(self.names)) != len(self.names):
             raise ValueError(f"a queue is named twice: {', '.join(self.names)}; register its handlers with one object")
-        self.registries = {queue.name: queue.registry for queue in self.queues}
+        self.by_name = {queue.name: queue for queue in self.queues}
         self.source: S = self.queues[0].source
         self.options = options
+        self.hooks = Hooks(type(self).__name__, (*OF_TASKS, *OF_WORKERS), self.queues[0].is_async)
+
+    @overload
+    def on(self, event: str) -> Callable[[F], F]: ...
+
+    @overload
+    def on(self, event: str, function: F) -> F: ...
+
+    def on(self, event: str, function: Optional[F] = None) -> Any:
+        """Call the function on an event, as on("failed", function) or as the decorator @on("failed"): "before",
+        "after", "failed", "lost" and "dead" of tasks of all its queues, "start" and "stop" of the worker."""
+        return self.hooks.on(event, function)
+
+    def calls_of(self, queue: str) -> Calls:
+        """On events of the queue's tasks: its own, then the worker's."""
+        own: Hooks = self.by_name[queue].hooks
+        return Calls(*(own.of(event) + self.hooks.of(event) for event in OF_TASKS))
+
+    def own_functions(self, event: str) -> Functions:
+        """On "start" and "stop": a function that several queues have is called once."""
+        return tuple(once((*(function for one in self.queues for function in one.hooks.of(event)), *self.hooks.of(event))))
+
+    def handlers(self) -> List[str]:
+        """Their names, for the log; "*" is the one for all others."""
+        return sorted({"*" if name is None else name for queue in self.queues for name in queue.registry.handlers})
+
+    def look_at_types(self) -> None:
+        """TypeError: the types of a handler cannot be read. Before it has a task."""
+        for queue in self.queues:
+            for handler in queue.registry.handlers.values():
+                handler.types
 
     def find(self, delivery: Delivery, headers: Any) -> Registered:
         """The handler of a task, with what to give up on of its own and of the worker."""
-        registry: Registry = self.registries[delivery.queue]
+        registry: Registry = self.by_name[delivery.queue].registry
         delivery.name = task_name(delivery.name, headers)
-        function, give_up_on = registry.find(delivery.name)
-        return Registered(function, give_up_on + self.options.give_up_on)
+        handler = registry.find(delivery.name)
+        if not self.options.give_up_on:
+            return handler
+        return replace(handler, give_up_on=handler.give_up_on + self.options.give_up_on)
 
     def trouble(self, error: Exception, pause: float, node: Optional[Node]) -> None:
         """The session ended with this error. Raises it if no later one will fare better: another node may."""
@@ -82,36 +114,3 @@ class WorkerBase(Generic[S]):
         if not isinstance(error, (psycopg.Error, SessionOver, OSError)):
             raise error
         log.warning("%s%s; a new session in %.1f s", "" if node is None else f"node {node.number}: ", first_line(error), pause)
-
-
-def lost_ones(some: Sequence[Settlement], done: Sequence[str]) -> Tuple[List[Settlement], List[Settlement]]:
-    """Of settlements that the server was told: those whose lease was lost, and those to be told again.
-
-    A transaction that has acknowledged, and whose connection is gone, may hold the lease
-    until the server has noticed.
-    """
-    receipts = set(done)
-    missing = [settlement for settlement in some if settlement.receipt not in receipts]
-    again = [settlement for settlement in missing if settlement.doubtful and settlement.tries < ROUNDS_OF_DOUBT]
-    for settlement in again:
-        settlement.tries += 1
-    return [settlement for settlement in missing if not settlement.doubtful], again
-
-
-def tell_lost(settlement: Settlement) -> None:
-    log.warning("%s: the %s came too late, the lease was lost", settlement.delivery, settlement.kind)
-
-
-def tell_stopping(running: int, finish: float) -> None:
-    log.info("stopping: no more tasks are claimed, and %d that run have %g s to finish", running, finish)
-
-
-def tell_failed(settlement: Settlement, error: BaseException) -> None:
-    if isinstance(error, NoConnection):
-        log.warning("%s: given back, %s", settlement.delivery, error)
-    if settlement.kind == "nack":
-        log.warning("%s: attempt %d failed%s: %s", settlement.delivery, settlement.delivery.attempt,
-                    ", and there will be no other" if settlement.final else "",
-                    (settlement.error or "").split("\n", 1)[0])
-
-

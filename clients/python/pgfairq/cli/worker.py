@@ -13,9 +13,12 @@ from typing import Any, List
 
 from ..async_queue import AsyncQueue
 from ..async_worker import AsyncWorker
+from ..journal import JsonFormatter, TextFormatter
 from ..queue import Queue
 from ..supervisor import supervise
 from ..worker import Signals, Worker
+
+FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
 def add_to(commands: Any) -> None:
@@ -33,6 +36,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--unbound", action="store_true", help="the session does not end with its connection")
     parser.add_argument("--drain", action="store_true", help="end when nothing is left to claim")
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    parser.add_argument("--log-format", default="text", choices=["text", "json"], help="json: a line for each record, with fields")
     parser.set_defaults(run=run)
 
 
@@ -54,7 +58,9 @@ def load(place: str) -> List[Any]:
 
 
 def run(given: Any) -> int:
-    logging.basicConfig(level=given.log_level, format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if given.log_format == "json" else TextFormatter(FORMAT))
+    logging.basicConfig(level=given.log_level, handlers=[handler])
     sys.path.insert(0, os.getcwd())
     served = [one for place in given.queues for one in load(place)]
     options = dict(ttl=given.ttl, finish=given.finish, prefetch=given.prefetch, direct=given.direct, bound=not given.unbound)
