@@ -39,6 +39,7 @@ CHUNK = 50000           # rows that one statement looks at
 BATCH_BYTES = 8 << 20   # of payloads, as they are stored
 SWEEP = 30              # seconds from one reading of all that there is to the next, at least
 LONGEST_BACKOFF = 30
+PAUSE = 0.05            # seconds until a row is tried again that the target cannot take just now, at first
 BUSY = 0.02             # seconds until another relay is asked again whether it is done
 RESULTS = 0.05          # seconds between two looks for results, while some are awaited
 RESULT_BATCH = 200
@@ -189,8 +190,8 @@ class Lines:
         self.turn.pop(line, None)
 
     def pause(self, line, first, now):
-        """For a second, and longer each time."""
-        delay = self.delays[line] = min(LONGEST_BACKOFF, self.delays.get(line, 0.5) * 2)
+        """Longer each time."""
+        delay = self.delays[line] = min(LONGEST_BACKOFF, self.delays.get(line, PAUSE / 2) * 2)
         self.turn.pop(line, None)
         self.paused[line] = (now + delay, delay, first)
 
@@ -260,6 +261,7 @@ class TableRelay:
         self.backoff = 0
         self.lines, self.reading, self.results = Lines(), Reading(), Results()
         self.next_forget = 0.0
+        self.has_moved = False  # a row, since lines were paused
         self.woken, self.waker = os.pipe()
 
     # -- connections -----------------------------------------------------------
@@ -402,7 +404,8 @@ class TableRelay:
             picked = self.origin.execute(PICK, (
                 [line[0] for line, _ in turn], [line[1] for line, _ in turn], [first for _, first in turn],
                 max(1, self.options.batch // len(turn)), BATCH_BYTES)).fetchall()
-            rows = [(row, place, text) for place, row, text in picked if text is not None]
+            # By id: what others come after is before them.
+            rows = sorted((row, place, text) for place, row, text in picked if text is not None)
             not_taken = {row: rest for row, *rest in self.judge_missing(self.take(rows) if rows else [])}
             self.settle([row for row, _, _ in rows if row not in not_taken],
                         [(row, *rest[1:]) for row, rest in not_taken.items() if rest[0] == "refused"])
@@ -412,6 +415,7 @@ class TableRelay:
         return True
 
     def settle(self, taken, refused):
+        self.has_moved |= bool(taken or refused)
         if taken:
             for queue, in self.origin.execute(REMOVE, (taken,)).fetchall():
                 self.results.awaited(queue, None)
@@ -559,12 +563,19 @@ class TableRelay:
         while self.origin.pgconn.notifies():
             pass
 
+    def try_again(self):
+        """What was moved may be what a row has waited for."""
+        again = bool(self.has_moved and self.lines.paused)
+        self.lines.resume(float("inf"))
+        self.has_moved = False
+        return again
+
     def run(self):
         try:
             while not self.stop.is_set():
                 if self.step():
                     continue
-                if self.options.once and self.results.place == Results.START:
+                if self.options.once and self.results.place == Results.START and not self.try_again():
                     break
                 self.wait()
         finally:
