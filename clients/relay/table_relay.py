@@ -63,7 +63,7 @@ NO_END = 2 ** 63 - 1
 
 # Of a transaction: no plan that reads a whole table, whatever statistics say of it; and a
 # relay that is stopped does not stop the others for longer.
-SETTINGS = """set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+SETTINGS = """set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('lock_timeout', '5s', true),
     set_config('idle_in_transaction_session_timeout', %s, true), set_config('intervalstyle', 'postgres', true),
     set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"""
@@ -262,6 +262,7 @@ class TableRelay:
         self.lines, self.reading, self.results = Lines(), Reading(), Results()
         self.next_forget = 0.0
         self.has_moved = False  # a row, since lines were paused
+        self.batch = options.batch      # less where that takes longer than --timeout
         self.woken, self.waker = os.pipe()
 
     # -- connections -----------------------------------------------------------
@@ -363,6 +364,7 @@ class TableRelay:
         try:
             return self.target.execute(TAKE, (self.source, "[%s]" % ",".join(text for _, _, text in rows))).fetchall()
         except psycopg.errors.QueryCanceled as error:
+            self.batch = max(1, self.batch // 2)
             raise Trouble("target", error) from error
         except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex) as error:
             if len(rows) == 1:
@@ -394,7 +396,7 @@ class TableRelay:
 
     def carry(self):
         """A batch, in a transaction of the origin. False: there was nothing."""
-        turn = self.lines.next(self.options.batch)
+        turn = self.lines.next(self.batch)
         with self.origin.transaction():
             mine, transaction = self.origin.execute(BEGIN, (LOCK, self.timeout)).fetchone()[:2]
             self.reading.mark(transaction)
@@ -403,12 +405,13 @@ class TableRelay:
                 return True
             picked = self.origin.execute(PICK, (
                 [line[0] for line, _ in turn], [line[1] for line, _ in turn], [first for _, first in turn],
-                max(1, self.options.batch // len(turn)), BATCH_BYTES)).fetchall()
+                max(1, self.batch // len(turn)), BATCH_BYTES)).fetchall()
             # By id: what others come after is before them.
             rows = sorted((row, place, text) for place, row, text in picked if text is not None)
             not_taken = {row: rest for row, *rest in self.judge_missing(self.take(rows) if rows else [])}
             self.settle([row for row, _, _ in rows if row not in not_taken],
                         [(row, *rest[1:]) for row, rest in not_taken.items() if rest[0] == "refused"])
+        self.batch = min(self.options.batch, 2 * self.batch)
         self.turn_over(turn, picked, not_taken)
         if any(code == "25006" for _, code, _ in not_taken.values()):
             raise Trouble("target", "it is a standby")

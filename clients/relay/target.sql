@@ -98,11 +98,12 @@ $$;
 -- Takes rows, in their order, and returns those that it has not taken: refused, later (and
 -- with it what follows in its line), or missing: it comes after rows that are not known.
 -- All at once; if that fails each by itself, so that an error is the row's own.
+-- No plan reads the whole of moved, whatever its size was when a session made its plans.
 CREATE OR REPLACE FUNCTION fairq_relay.take(source_number int, rows jsonb)
 RETURNS TABLE (id bigint, outcome text, code text, message text, missing bigint[])
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '250ms'
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
     item record;
@@ -200,7 +201,7 @@ $$;
 CREATE OR REPLACE FUNCTION fairq_relay.done_since(source_number int, queue_name text, since timestamptz, max_rows int)
 RETURNS TABLE (id bigint, created_at timestamptz, task bigint)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
     page record;
