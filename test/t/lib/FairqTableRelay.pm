@@ -142,20 +142,19 @@ sub close_gate
 {
 	my ($queue) = @_;
 
-	sql($target, <<SQL);
-CREATE TABLE IF NOT EXISTS gate (closed boolean);
+	sql($target, <<SQL) if sql($target, "SELECT count(*) FROM pg_constraint WHERE conname = 'gate'") eq '0';
+CREATE TABLE gate (closed boolean);
 GRANT SELECT ON gate TO PUBLIC;
-CREATE OR REPLACE FUNCTION pass_gate() RETURNS boolean LANGUAGE plpgsql AS \$\$
+CREATE FUNCTION pass_gate() RETURNS boolean LANGUAGE plpgsql AS \$\$
 BEGIN
 	WHILE EXISTS (SELECT FROM public.gate) LOOP
 		PERFORM pg_catalog.pg_sleep(0.01);
 	END LOOP;
 	RETURN true;
 END \$\$;
-ALTER TABLE fairq.q_$queue DROP CONSTRAINT IF EXISTS gate;
 ALTER TABLE fairq.q_$queue ADD CONSTRAINT gate CHECK (pass_gate());
-INSERT INTO gate VALUES (true);
 SQL
+	sql($target, 'INSERT INTO gate VALUES (true)');
 	return;
 }
 
