@@ -37,6 +37,7 @@ log = logging.getLogger("pgfairq-relay")
 LOCK = 0x6661697271     # "fairq"
 CHUNK = 50000           # rows that one statement looks at
 BATCH_BYTES = 8 << 20   # of payloads, as they are stored
+UNSETTLED = 10000       # ids, of which a line is read from the lowest: more cost too much, when a transaction is open for long
 SWEEP = 30              # seconds from one reading of all that there is to the next, at least
 LONGEST_BACKOFF = 30
 PAUSE = 0.05            # seconds until a row is tried again that the target cannot take just now, at first
@@ -229,6 +230,11 @@ class Reading:
         self.due = now + 10 * self.spent
         self.again = None
 
+    def lowest(self, first):
+        """From which id on a line is read whose lowest known one is this: a lower one may have become visible just now,
+        and must not come after one that was written when it was there."""
+        return min(first, self.settled + 1) if self.seen - self.settled <= UNSETTLED else first
+
     def mark(self, transaction):
         if self.seen > (self.marks[-1][0] if self.marks else self.settled):
             self.marks.append((self.seen, transaction))
@@ -404,7 +410,7 @@ class TableRelay:
                 self.stop.wait(BUSY)
                 return True
             picked = self.origin.execute(PICK, (
-                [line[0] for line, _ in turn], [line[1] for line, _ in turn], [first for _, first in turn],
+                [line[0] for line, _ in turn], [line[1] for line, _ in turn], [self.reading.lowest(first) for _, first in turn],
                 max(1, self.batch // len(turn)), BATCH_BYTES)).fetchall()
             # By id: what others come after is before them.
             rows = sorted((row, place, text) for place, row, text in picked if text is not None)
