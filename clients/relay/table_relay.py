@@ -280,7 +280,8 @@ class TableRelay:
                 self.target = connect(self.options.to, self.name)
                 self.target.prepare_threshold = None    # of a pooler each transaction may have another connection
                 self.target.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
-                self.target.execute("SELECT set_config('statement_timeout', %s, false)", (self.timeout,))
+                # No compiler for statements that take a millisecond, whatever the planner thinks of functions.
+                self.target.execute("SELECT set_config('statement_timeout', %s, false), set_config('jit', 'off', false)", (self.timeout,))
                 target, = self.one(self.target, "SELECT name FROM fairq_relay.target", "target", "target.sql")
                 if not self.target.execute("SELECT %s::interval >= '0'", (self.options.remember,)).fetchone()[0]:
                     raise Trouble("target", "--remember must not be below 0")
@@ -468,14 +469,16 @@ class TableRelay:
             ended.update((row[:2], row[2:]) for row in found)
             if len(found) < RESULT_BATCH:
                 results.queues[queue] = clock
+            else:
+                results.next_look = now
         if now >= results.next_all:
             self.look_at_all(ended, now)
         self.deliver([(*key, *outcome) for key, outcome in ended.items() if outcome[0] in BROUGHT or outcome[0] is None])
         return bool(ended)
 
     def look_at_all(self, ended, now):
-        """A part of all that are awaited. It takes a twentieth of the time at the most."""
-        results = self.results
+        """A part of all that are awaited. It takes a twentieth of the time at the most, unless it finds something."""
+        results, known = self.results, len(ended)
         rows = self.at_target(AWAITED, (self.source, *results.place, RESULT_BATCH)).fetchall()
         for *row, queue, task in rows:
             results.met.add(queue)
@@ -491,7 +494,10 @@ class TableRelay:
                 del results.queues[queue]
             results.place, results.met = Results.START, set()
         spent = time.monotonic() - now
-        results.next_all = now + max(RESULTS if len(rows) == RESULT_BATCH else 1, 20 * spent)
+        if len(ended) > known:
+            results.next_all = results.next_look = now
+        else:
+            results.next_all = now + max(RESULTS if len(rows) == RESULT_BATCH else 1, 20 * spent)
 
     def deliver(self, outcomes):
         """To the inbox, and then let the target know."""
@@ -584,9 +590,12 @@ class TableRelay:
             while not self.stop.is_set():
                 if self.step():
                     continue
-                if self.options.once and self.results.place == Results.START and not self.try_again():
+                if not self.options.once:
+                    self.wait()
+                elif self.results.place != Results.START:
+                    self.results.next_look = self.results.next_all = 0.0    # to the end of all that are awaited
+                elif not self.try_again():
                     break
-                self.wait()
         finally:
             self.close("both")
 

@@ -103,7 +103,7 @@ CREATE OR REPLACE FUNCTION fairq_relay.take(source_number int, rows jsonb)
 RETURNS TABLE (id bigint, outcome text, code text, message text, missing bigint[])
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '250ms'
-SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
     item record;
@@ -201,7 +201,7 @@ $$;
 CREATE OR REPLACE FUNCTION fairq_relay.done_since(source_number int, queue_name text, since timestamptz, max_rows int)
 RETURNS TABLE (id bigint, created_at timestamptz, task bigint)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
     page record;
@@ -212,8 +212,10 @@ DECLARE
 BEGIN
     LOOP
         SELECT * INTO page FROM fairq_internal.done_page(queue_name, before, before_id, 1000, 1000, NULL, NULL);
-        RETURN QUERY SELECT m.id, m.created_at, m.task FROM unnest(page.ids) d(task), fairq_relay.moved m
-            WHERE m.source = source_number AND m.queue = queue_name AND m.task = d.task AND m.awaited;
+        -- Each by itself, through the index.
+        RETURN QUERY SELECT m.id, m.created_at, m.task FROM unnest(page.ids) d(done), LATERAL (
+            SELECT k.id, k.created_at, k.task FROM fairq_relay.moved k
+            WHERE k.source = source_number AND k.queue = queue_name AND k.task = d.done AND k.awaited OFFSET 0) m;
         GET DIAGNOSTICS number = ROW_COUNT;
         matched := matched + number;
         EXIT WHEN page.last_time IS NULL OR page.last_time < since OR matched >= max_rows;
