@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS fairq_relay.source (
 -- A row for each row of an outbox that is a task, written in the transaction that enqueues
 -- it.  The time is part of the key, for a database that is restored gives out ids again.
 CREATE TABLE IF NOT EXISTS fairq_relay.moved (
-    source int NOT NULL REFERENCES fairq_relay.source,
+    source int NOT NULL,                -- number of fairq_relay.source
     id bigint NOT NULL,
     created_at timestamptz NOT NULL,
     moved_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -95,7 +95,7 @@ BEGIN
 END
 $$;
 
--- Takes rows, in their order, and returns those that it has not taken: refused, later (and
+-- Takes rows, in the order of their ids, and returns those that it has not taken: refused, later (and
 -- with it what follows in its line), or missing: it comes after rows that are not known.
 -- All at once; if that fails each by itself, so that an error is the row's own.
 -- No plan reads the whole of moved, whatever its size was when a session made its plans.
@@ -118,11 +118,10 @@ BEGIN
         BEGIN
             INSERT INTO fairq_relay.moved AS m (source, id, created_at, task, queue, awaited)
                 SELECT source_number, r.id, r.created_at, fairq_relay.enqueue(r, NULL), r.queue, r.wants_result
-                FROM jsonb_array_elements(rows) WITH ORDINALITY e(one, place),
-                    LATERAL jsonb_populate_record(NULL::fairq_relay.outbox_row, e.one) r
+                FROM jsonb_populate_recordset(NULL::fairq_relay.outbox_row, rows) r
                 WHERE NOT EXISTS (SELECT FROM fairq_relay.moved k
                     WHERE k.source = source_number AND k.id = r.id AND k.created_at = r.created_at)
-                ORDER BY e.place;
+                ORDER BY r.id;
             GET DIAGNOSTICS number = ROW_COUNT;
             IF number = jsonb_array_length(rows) THEN
                 RETURN;
