@@ -444,9 +444,11 @@ class TableRelay:
             rows = of_line[place]
             later = [row for row, _ in rows if not_taken.get(row, ("",))[0] == "later"]
             left = [row for row, text in rows if text is None]
-            if later:
+            why = not_taken[later[0]] if later else (None, None, None)
+            if later and why[1:] == [None, None]:
+                self.lines.served(line, later[0])   # it was not tried, for another line has met a lock
+            elif later:
                 self.lines.pause(line, later[0], now)
-                why = not_taken[later[0]]
                 if why[2]:
                     log.warning("row %d must wait%s: %s", later[0], ", " + why[1] if why[1] else "", why[2])
             elif not rows:

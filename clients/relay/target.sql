@@ -109,7 +109,9 @@ DECLARE
     item record;
     predecessors record;
     line jsonb;
-    stopped jsonb[] = '{}';             -- lines, and queues
+    stopped jsonb[] = '{}';             -- lines
+    locked jsonb[] = '{}';              -- queues: one lock is waited for once
+    full_queues jsonb[] = '{}';
     one jsonb;
 BEGIN
     IF NOT jsonb_path_exists(rows, '$[*].after ? (@ != null)') THEN
@@ -140,8 +142,9 @@ BEGIN
         code := NULL;
         message := NULL;
         missing := NULL;
-        IF line = ANY (stopped) OR line -> 0 = ANY (stopped) THEN
+        IF line = ANY (stopped) OR line -> 0 = ANY (locked) OR line -> 0 = ANY (full_queues) THEN
             outcome := 'later';
+            code := CASE WHEN line -> 0 = ANY (full_queues) THEN '53400' END;
             RETURN NEXT;
             CONTINUE;
         END IF;
@@ -167,7 +170,9 @@ BEGIN
             outcome := CASE WHEN code ~ '^(08|25|40|53|55|57|58|XX|42883|3F000)' OR message ~ '"moved_pkey"' THEN 'later'
                 ELSE 'refused' END;
             IF code = '53400' THEN
-                stopped := stopped || (line -> 0);
+                full_queues := full_queues || (line -> 0);
+            ELSIF code = '55P03' THEN
+                locked := locked || (line -> 0);
             END IF;
         END;
         IF outcome IS NULL THEN
