@@ -1,0 +1,609 @@
+"""Carries rows of an ordinary table to queues of a pgfairq server, and results back.
+
+The origin needs no pgfairq: outbox.sql makes its tables. target.sql makes those at the
+server with the queues. README.md says what travels and what is promised.
+
+Exactly once. The target writes, in the transaction that enqueues a row, that it has moved
+it; the origin removes the row when that is committed. So a row that is there again, because
+a relay, a server or a connection was lost in between, is known to the target. What the
+target knows it forgets when the origin has not had the row for a while. A result takes the
+row of "awaited" away that waits for it, in the transaction that writes it to the inbox.
+
+Order and fairness. What has an order is a line: the rows of a group for a queue. The relay
+knows which lines have rows, not which rows, and takes a few of each line in turn. It finds
+lines by reading ids upwards, each row once. An id may become visible after higher ones, so
+what is not settled is read again: an id is settled when all transactions of its time are
+over. No read begins at the front of the table, where rows that were removed may be in the
+way for as long as a snapshot is held.
+
+One relay at a time carries a batch, under a lock of its transaction: so a line is never in
+two hands, and the next relay goes on when one is lost.
+"""
+
+import collections
+import logging
+import os
+import select
+import socket
+import threading
+import time
+
+import psycopg
+
+from connecting import connect, first_line
+
+log = logging.getLogger("pgfairq-relay")
+
+LOCK = 0x6661697271     # "fairq"
+CHUNK = 50000           # rows that one statement looks at
+BATCH_BYTES = 8 << 20   # of payloads, as they are stored
+UNSETTLED = 10000       # ids, of which a line is read from the lowest: more cost too much, when a transaction is open for long
+SWEEP = 30              # seconds from one reading of all that there is to the next, at least
+LONGEST_BACKOFF = 30
+PAUSE = 0.05            # seconds until a row is tried again that the target cannot take just now, at first
+BUSY = 0.02             # seconds until another relay is asked again whether it is done
+RESULTS = 0.05          # seconds between two looks for results, while some are awaited
+RESULT_BATCH = 200
+OVERLAP = "1 s"         # a task is done at a time, and visible a little later
+FORGET = 10             # seconds between two looks for what may be forgotten
+FORGET_BATCH = 5000
+BROUGHT = ("acked", "dead", "cancelled", "expired")
+
+COLUMNS = """id, created_at, queue, payload, group_key, subgroup_key, name, priority, cost, run_at, delay, expires_at, unique_key,
+    on_duplicate, unique_for, max_attempts, max_lost, lease, headers, after, on_dead, wants_result"""
+
+# Lines with rows whose ids are in a range, from its beginning.
+LINES = """(SELECT json_build_object('rows', sum(rows), 'last', max(last), 'lines', json_agg(json_build_array(queue, group_key, first)))
+    FROM (SELECT queue, group_key, count(*) AS rows, min(id) AS first, max(id) AS last
+        FROM (SELECT id, queue, group_key FROM fairq_relay.outbox WHERE id > %s AND id <= %s ORDER BY id LIMIT %s) o
+        GROUP BY queue, group_key) l)"""
+
+# What is new, and a part of what is read again.
+LOOK = "SELECT txid_snapshot_xmin(txid_current_snapshot()), %s, %s" % (LINES, LINES)
+NO_END = 2 ** 63 - 1
+
+# Of a transaction: no plan that reads a whole table, whatever statistics say of it; and a
+# relay that is stopped does not stop the others for longer.
+SETTINGS = """set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('lock_timeout', '5s', true),
+    set_config('idle_in_transaction_session_timeout', %s, true), set_config('intervalstyle', 'postgres', true),
+    set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"""
+
+BEGIN = "SELECT pg_try_advisory_xact_lock(%s), txid_current()::text::bigint, " + SETTINGS
+
+# Some rows of each line in turn, without those that are locked. Of rows beyond the bytes of
+# a batch only the ids.
+PICK = """
+WITH turn AS MATERIALIZED (
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[]) WITH ORDINALITY AS t(queue, group_key, first, turn)
+), picked AS MATERIALIZED (
+    SELECT t.turn, o AS one, o.id, pg_column_size(o.payload) + coalesce(pg_column_size(o.headers), 0) AS size
+    FROM turn t, LATERAL (
+        SELECT * FROM fairq_relay.outbox b WHERE b.queue = t.queue AND b.group_key = t.group_key AND b.id >= t.first
+        ORDER BY b.id LIMIT %s FOR UPDATE SKIP LOCKED) o
+)
+SELECT turn::int - 1, id, CASE WHEN before <= %s THEN
+    (CASE WHEN (one).delay IS NULL THEN to_jsonb(one) ELSE to_jsonb(one)
+        || jsonb_build_object('delay', nullif(greatest((one).delay - (clock_timestamp() - (one).created_at), '0'), '0')) END)::text END
+FROM (SELECT *, sum(size) OVER (ORDER BY turn, id) - size AS before FROM picked) p ORDER BY turn, id
+"""
+
+REMOVE = """
+WITH gone AS (DELETE FROM fairq_relay.outbox WHERE id = ANY (%s) RETURNING id, created_at, queue, group_key, name, wants_result)
+INSERT INTO fairq_relay.awaited SELECT id, created_at, queue, group_key, name FROM gone WHERE wants_result
+RETURNING queue
+"""
+
+SET_ASIDE = """
+WITH gone AS (DELETE FROM fairq_relay.outbox WHERE id = ANY (%%s) RETURNING *)
+INSERT INTO fairq_relay.refused (%(columns)s, code, error)
+    SELECT %(columns)s, why.code, why.error FROM gone JOIN unnest(%%s::bigint[], %%s::text[], %%s::text[]) AS why(row_id, code, error) ON row_id = id
+""" % {"columns": COLUMNS}
+
+# What is known of rows that others come after.
+WHERE_ARE = """
+SELECT id, 'waits' FROM fairq_relay.outbox WHERE id = ANY (%s) UNION ALL SELECT id, 'refused' FROM fairq_relay.refused WHERE id = ANY (%s)
+"""
+
+TAKE = "SELECT id, outcome, code, message, missing FROM fairq_relay.take(%s, %s::jsonb)"
+
+# Awaited tasks that were done just now; and a part of all that are awaited, of which some
+# were done in a transaction that has taken long to commit, or are dead.
+DONE_NOW = """
+SELECT e.id, e.created_at::text, o.state, o.result::text, o.last_error, o.done_at::text
+FROM fairq_relay.done_since(%s, %s, %s::timestamptz - %s::interval, %s) e, LATERAL fairq_relay.outcome(%s, e.task) o
+"""
+AWAITED = """
+SELECT m.id, m.created_at::text, o.state, o.result::text, o.last_error, o.done_at::text, m.queue, m.task
+FROM (SELECT * FROM fairq_relay.moved WHERE source = %s AND awaited AND (queue, task, id) > (%s, %s, %s) ORDER BY queue, task, id LIMIT %s) m,
+    LATERAL fairq_relay.outcome(m.queue, m.task) o
+"""
+
+# In one snapshot a row is in the outbox, or awaited, or its result has been brought.
+DELIVER = """
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(%s::bigint[], %s::timestamptz[], %s::text[], %s::jsonb[], %s::text[], %s::timestamptz[])
+        AS g(id, created_at, state, result, error, done_at)
+), taken AS (
+    DELETE FROM fairq_relay.awaited a USING given g WHERE a.id = g.id AND a.created_at = g.created_at
+    RETURNING g.*, a.queue, a.group_key, a.name
+), put AS (
+    INSERT INTO fairq_relay.inbox (id, queue, group_key, name, state, result, error, done_at)
+    SELECT id, queue, group_key, name, state, result, error, done_at FROM taken ORDER BY done_at, id
+)
+SELECT id, created_at::text FROM given g
+WHERE NOT EXISTS (SELECT FROM fairq_relay.outbox o WHERE o.id = g.id AND o.created_at = g.created_at)
+"""
+DELIVERED = """
+UPDATE fairq_relay.moved m SET awaited = false FROM unnest(%s::bigint[], %s::timestamptz[]) AS g(id, created_at)
+WHERE m.source = %s AND m.id = g.id AND m.created_at = g.created_at
+"""
+
+OLD = """
+SELECT id FROM fairq_relay.moved WHERE NOT awaited AND moved_at < clock_timestamp() - %s::interval AND source = %s ORDER BY moved_at LIMIT %s
+"""
+STILL_THERE = "SELECT id FROM fairq_relay.outbox WHERE id = ANY (%s)"
+FORGOTTEN = """
+DELETE FROM fairq_relay.moved
+WHERE source = %s AND id = ANY (%s) AND NOT awaited AND moved_at < clock_timestamp() - %s::interval
+"""
+
+
+class Trouble(Exception):
+    """One of the databases is not to be had just now."""
+
+    def __init__(self, which, error):
+        super().__init__("the %s: %s" % (which, error if isinstance(error, str) else first_line(error)))
+        self.which = which
+
+
+class Lines:
+    """Lines that have rows, in turn, each with the lowest id that it may have; those that must wait, until when."""
+
+    def __init__(self):
+        self.turn = {}
+        self.paused = {}    # line: (until, after how long, lowest id)
+        self.delays = {}    # of lines that were paused and have not moved since
+
+    def found(self, line, first):
+        if line in self.paused:
+            until, delay, lowest = self.paused[line]
+            self.paused[line] = (until, delay, min(lowest, first))
+        else:
+            self.turn[line] = min(first, self.turn.get(line, first))
+
+    def resume(self, now):
+        for line in [line for line, (until, _, _) in self.paused.items() if until <= now]:
+            self.turn[line] = self.paused.pop(line)[2]
+
+    def next(self, most):
+        """The first lines in turn."""
+        return [(line, first) for line, first, _ in zip(self.turn.keys(), self.turn.values(), range(most))]
+
+    def served(self, line, first):
+        """It may have more, and goes to the end."""
+        self.delays.pop(line, None)
+        self.turn.pop(line, None)
+        self.turn[line] = first
+
+    def is_empty(self, line):
+        self.delays.pop(line, None)
+        self.turn.pop(line, None)
+
+    def pause(self, line, first, now):
+        """Longer each time."""
+        delay = self.delays[line] = min(LONGEST_BACKOFF, self.delays.get(line, PAUSE / 2) * 2)
+        self.turn.pop(line, None)
+        self.paused[line] = (now + delay, delay, first)
+
+
+class Reading:
+    """How far the ids of the outbox have been read, and how far that is settled."""
+
+    def __init__(self):
+        self.seen = self.settled = 0
+        self.marks = collections.deque()    # (seen, number of a transaction that began then)
+        self.again = None                   # the place of a reading that is under way
+        self.end = self.oldest = 0          # where that will end, the oldest transaction when it began
+        self.spent = 0.0                    # on it
+        self.due = self.sweep_due = 0.0
+        self.is_sweep = False
+
+    def begin(self, now):
+        if self.again is None and now >= self.due:
+            self.is_sweep = now >= self.sweep_due
+            self.again, self.end, self.spent = 0 if self.is_sweep else self.settled, self.seen, 0.0
+            return True
+        return False
+
+    def read_again(self, part, seconds):
+        """A part was read again. It takes a tenth of the time at the most, and a sweep a hundredth."""
+        self.spent += seconds
+        if part["rows"] == CHUNK:
+            self.again = part["last"]
+            return
+        while self.marks and self.marks[0][0] <= self.end and self.marks[0][1] <= self.oldest:
+            self.settled = self.marks.popleft()[0]
+        now = time.monotonic()
+        if self.is_sweep:
+            self.sweep_due = now + max(SWEEP, 100 * self.spent)
+        self.due = now + 10 * self.spent
+        self.again = None
+
+    def lowest(self, first):
+        """From which id on a line is read whose lowest known one is this: a lower one may have become visible just now,
+        and must not come after one that was written when it was there."""
+        return min(first, self.settled + 1) if self.seen - self.settled <= UNSETTLED else first
+
+    def mark(self, transaction):
+        if self.seen > (self.marks[-1][0] if self.marks else self.settled):
+            self.marks.append((self.seen, transaction))
+
+
+class Results:
+    """Which queues have tasks whose results are awaited, and how far they were looked for."""
+
+    START = ("", 0, 0)
+
+    def __init__(self):
+        self.queues = {}            # queue: since when the done tasks are to be read
+        self.place = self.START     # of the look at all
+        self.met = set()            # queues that the look has met
+        self.next_look = self.next_all = 0.0
+        self.unreadable = set()     # what was said already
+
+    def awaited(self, queue, now):
+        self.queues.setdefault(queue, now)
+
+
+class TableRelay:
+    def __init__(self, options):
+        self.options = options
+        self.stop = threading.Event()
+        self.name = "pgfairq-relay --from-table %s.%d" % (socket.gethostname(), os.getpid())
+        self.timeout = "%dms" % (options.timeout * 1000)
+        self.origin = self.target = None
+        self.source = None      # the number of this outbox at the target
+        self.backoff = 0
+        self.lines, self.reading, self.results = Lines(), Reading(), Results()
+        self.next_forget = 0.0
+        self.has_moved = False  # a row, since lines were paused
+        self.batch = options.batch      # less where that takes longer than --timeout
+        self.woken, self.waker = os.pipe()
+
+    # -- connections -----------------------------------------------------------
+
+    def open(self):
+        if self.target is None or self.target.closed:
+            self.source = None
+            try:
+                self.target = connect(self.options.to, self.name)
+                self.target.prepare_threshold = None    # of a pooler each transaction may have another connection
+                self.target.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
+                # No compiler for statements that take a millisecond, whatever the planner thinks of functions.
+                self.target.execute("SELECT set_config('statement_timeout', %s, false), set_config('jit', 'off', false)", (self.timeout,))
+                target, = self.one(self.target, "SELECT name FROM fairq_relay.target", "target", "target.sql")
+                if not self.target.execute("SELECT %s::interval >= '0'", (self.options.remember,)).fetchone()[0]:
+                    raise Trouble("target", "--remember must not be below 0")
+            except psycopg.Error as error:
+                raise Trouble("target", error) from error
+            self.target_name = target
+        if self.origin is None or self.origin.closed:
+            self.source = None
+            self.lines, self.reading = Lines(), Reading()   # a failover may have brought rows back
+            try:
+                self.origin = connect(self.options.source, self.name)
+                self.origin.prepare_threshold = None
+                if self.origin.execute("SELECT current_setting('server_encoding')").fetchone()[0] == "SQL_ASCII":
+                    raise Trouble("origin", "its encoding is SQL_ASCII: its texts may be in any")
+                self.origin.execute("LISTEN fairq_relay_outbox")
+            except psycopg.Error as error:
+                raise Trouble("origin", error) from error
+        if self.source is None:
+            self.bind()
+
+    @staticmethod
+    def one(connection, query, which, file):
+        try:
+            row = connection.execute(query).fetchone()
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+            raise Trouble(which, "it has no tables of the relay: run clients/relay/%s there" % file) from error
+        if row is None:
+            raise Trouble(which, "it does not know its own name: run clients/relay/%s there" % file)
+        return row
+
+    def bind(self):
+        """An outbox has one target: another one would not know what was moved already."""
+        try:
+            self.origin.execute("UPDATE fairq_relay.origin SET target = %s WHERE target IS NULL", (self.target_name,))
+            name, target = self.one(self.origin, "SELECT name, target FROM fairq_relay.origin", "origin", "outbox.sql")
+        except psycopg.Error as error:
+            raise Trouble("origin", error) from error
+        if target != self.target_name:
+            raise Trouble("target", "this outbox belongs to another server, %r, and this is %r: rows could arrive at both. If it is to change,"
+                          " stop all relays, let what was moved be done there, and UPDATE fairq_relay.origin SET target = NULL"
+                          % (target, self.target_name))
+        try:
+            self.target.execute("INSERT INTO fairq_relay.source (name) VALUES (%s) ON CONFLICT DO NOTHING", (name,))
+            self.source, = self.target.execute("SELECT number FROM fairq_relay.source WHERE name = %s", (name,)).fetchone()
+        except psycopg.Error as error:
+            raise Trouble("target", error) from error
+        self.results = Results()
+
+    def close(self, which):
+        for name in ("origin", "target"):
+            connection = getattr(self, name)
+            if which in (name, "both") and connection is not None:
+                connection.close()
+                setattr(self, name, None)
+
+    def at_target(self, query, arguments):
+        try:
+            return self.target.execute(query, arguments)
+        except psycopg.Error as error:
+            raise Trouble("target", error) from error
+
+    # -- what there is to do ---------------------------------------------------
+
+    def look(self):
+        """Find lines. One statement, for what is new and a part of what is not settled."""
+        reading, now = self.reading, time.monotonic()
+        began = reading.begin(now)
+        again = reading.again
+        oldest, new, old = self.origin.execute(
+            LOOK, (reading.seen, NO_END, CHUNK, again or 0, -1 if again is None else reading.end, CHUNK)).fetchone()
+        for part in (new, old):
+            for queue, group, first in part["lines"] or ():
+                self.lines.found((queue, group), first)
+        if new["last"] is not None:
+            reading.seen = new["last"]
+        if again is not None:
+            if began:
+                reading.oldest = oldest
+            reading.read_again(old, time.monotonic() - now)
+        return new["rows"] == CHUNK or reading.again is not None
+
+    # -- one batch -------------------------------------------------------------
+
+    def take(self, rows):
+        """Have the target take rows, each (id, line, text); return what it has not taken. Where not even the statement
+        can be made of them (a character that the target's encoding has not, more than jsonb holds) half of them is tried."""
+        try:
+            return self.target.execute(TAKE, (self.source, "[%s]" % ",".join(text for _, _, text in rows))).fetchall()
+        except psycopg.errors.QueryCanceled as error:
+            self.batch = max(1, self.batch // 2)
+            raise Trouble("target", error) from error
+        except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex) as error:
+            if len(rows) == 1:
+                return [(rows[0][0], "refused", error.sqlstate or "22000", first_line(error), None)]
+        except psycopg.Error as error:
+            raise Trouble("target", error) from error
+        half = len(rows) // 2
+        not_taken = self.take(rows[:half])
+        waiting = {row for row, outcome, *_ in not_taken if outcome != "refused"}
+        stopped = {line for row, line, _ in rows if row in waiting}
+        not_taken += [(row, "later", None, None, None) for row, line, _ in rows[half:] if line in stopped]
+        rest = [row for row in rows[half:] if row[1] not in stopped]
+        return not_taken + (self.take(rest) if rest else [])
+
+    def judge_missing(self, not_taken):
+        """Rows that come after rows which the target does not know: are these still to come?"""
+        ids = sorted({one for row in not_taken if row[1] == "missing" for one in row[4]})
+        known = dict(self.origin.execute(WHERE_ARE, (ids, ids)).fetchall()) if ids else {}
+        for row, outcome, code, message, missing in not_taken:
+            if outcome == "missing":
+                gone = [one for one in missing if known.get(one) != "waits"]
+                if gone:
+                    outcome, code = "refused", "22023"
+                    message = ("row %d, which it comes after, was refused" if known.get(gone[0]) == "refused"
+                               else "row %d, which it comes after, is not known, or was moved longer ago than --remember") % gone[0]
+                else:
+                    outcome, message = "later", "row %d, which it comes after, is still to be moved" % missing[0]
+            yield row, outcome, code, message
+
+    def carry(self):
+        """A batch, in a transaction of the origin. False: there was nothing."""
+        turn = self.lines.next(self.batch)
+        with self.origin.transaction():
+            mine, transaction = self.origin.execute(BEGIN, (LOCK, self.timeout)).fetchone()[:2]
+            self.reading.mark(transaction)
+            if not mine:
+                self.stop.wait(BUSY)
+                return True
+            picked = self.origin.execute(PICK, (
+                [line[0] for line, _ in turn], [line[1] for line, _ in turn], [self.reading.lowest(first) for _, first in turn],
+                max(1, self.batch // len(turn)), BATCH_BYTES)).fetchall()
+            # By id: what others come after is before them.
+            rows = sorted((row, place, text) for place, row, text in picked if text is not None)
+            not_taken = {row: rest for row, *rest in self.judge_missing(self.take(rows) if rows else [])}
+            self.settle([row for row, _, _ in rows if row not in not_taken],
+                        [(row, *rest[1:]) for row, rest in not_taken.items() if rest[0] == "refused"])
+        self.batch = min(self.options.batch, 2 * self.batch)
+        self.turn_over(turn, picked, not_taken)
+        if any(code == "25006" for _, code, _ in not_taken.values()):
+            raise Trouble("target", "it is a standby")
+        return True
+
+    def settle(self, taken, refused):
+        self.has_moved |= bool(taken or refused)
+        if taken:
+            for queue, in self.origin.execute(REMOVE, (taken,)).fetchall():
+                self.results.awaited(queue, None)
+        for row, code, message in refused:
+            log.warning("row %d is refused, %s: %s", row, code, message)
+        if refused:
+            self.origin.execute(SET_ASIDE, ([row[0] for row in refused],) + tuple(list(column) for column in zip(*refused)))
+
+    def turn_over(self, turn, picked, not_taken):
+        """What is known of the lines after their turn."""
+        now = time.monotonic()
+        of_line = collections.defaultdict(list)
+        for place, row, text in picked:
+            of_line[place].append((row, text))
+        for place, (line, _) in enumerate(turn):
+            rows = of_line[place]
+            later = [row for row, _ in rows if not_taken.get(row, ("",))[0] == "later"]
+            left = [row for row, text in rows if text is None]
+            why = not_taken[later[0]] if later else (None, None, None)
+            if later and why[1:] == [None, None]:
+                self.lines.served(line, later[0])   # it was not tried, for another line has met a lock
+            elif later:
+                self.lines.pause(line, later[0], now)
+                if why[2]:
+                    log.warning("row %d must wait%s: %s", later[0], ", " + why[1] if why[1] else "", why[2])
+            elif not rows:
+                self.lines.is_empty(line)
+            else:
+                self.lines.served(line, left[0] if left else rows[-1][0] + 1)
+
+    # -- results ---------------------------------------------------------------
+
+    def bring_results(self):
+        """False: there was none."""
+        results, now = self.results, time.monotonic()
+        if now < results.next_look:
+            return False
+        results.next_look = now + RESULTS
+        ended = {}
+        clock, = self.at_target("SELECT clock_timestamp()::text", ()).fetchone()
+        for queue, since in list(results.queues.items()):
+            found = self.at_target(DONE_NOW, (self.source, queue, since or clock, OVERLAP, RESULT_BATCH, queue)).fetchall()
+            ended.update((row[:2], row[2:]) for row in found)
+            if len(found) < RESULT_BATCH:
+                results.queues[queue] = clock
+            else:
+                results.next_look = now
+        if now >= results.next_all:
+            self.look_at_all(ended, now)
+        self.deliver([(*key, *outcome) for key, outcome in ended.items() if outcome[0] in BROUGHT or outcome[0] is None])
+        return bool(ended)
+
+    def look_at_all(self, ended, now):
+        """A part of all that are awaited. It takes a twentieth of the time at the most, unless it finds something."""
+        results, known = self.results, len(ended)
+        rows = self.at_target(AWAITED, (self.source, *results.place, RESULT_BATCH)).fetchall()
+        for *row, queue, task in rows:
+            results.met.add(queue)
+            results.awaited(queue, None)
+            if row[2] in BROUGHT or row[2] is None:
+                ended[tuple(row[:2])] = tuple(row[2:])
+            elif row[2] == "unreadable" and row[4] not in results.unreadable:
+                results.unreadable.add(row[4])
+                log.warning("results of queue %r cannot be looked for: %s", queue, row[4])
+            results.place = (queue, task, row[0])
+        if len(rows) < RESULT_BATCH:
+            for queue in [queue for queue in results.queues if queue not in results.met]:
+                del results.queues[queue]
+            results.place, results.met = Results.START, set()
+        spent = time.monotonic() - now
+        if len(ended) > known:
+            results.next_all = results.next_look = now
+        else:
+            results.next_all = now + max(RESULTS if len(rows) == RESULT_BATCH else 1, 20 * spent)
+
+    def deliver(self, outcomes):
+        """To the inbox, and then let the target know."""
+        if not outcomes:
+            return
+        outcomes = [(row, created, state or "gone", result, error, done) for row, created, state, result, error, done in outcomes]
+        try:
+            with self.origin.transaction():
+                self.origin.execute("SELECT " + SETTINGS, (self.timeout,))
+                delivered = self.origin.execute(DELIVER, tuple(list(column) for column in zip(*outcomes))).fetchall()
+        except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded) as error:
+            # A result that the origin cannot keep, for its encoding for example.
+            if len(outcomes) > 1:
+                half = len(outcomes) // 2
+                self.deliver(outcomes[:half])
+                self.deliver(outcomes[half:])
+                return
+            row, created, state, _, _, done = outcomes[0]
+            log.warning("the result of row %d cannot be brought: %s", row, first_line(error))
+            self.deliver([(row, created, state, None, "the result cannot be brought: %s" % error.sqlstate, done)])
+            return
+        if delivered:
+            self.at_target(DELIVERED, ([row for row, _ in delivered], [created for _, created in delivered], self.source))
+
+    # -- forgetting ------------------------------------------------------------
+
+    def forget(self):
+        """What the origin has not had for a while, the target need not know."""
+        if time.monotonic() < self.next_forget:
+            return
+        old = [row for row, in self.at_target(OLD, (self.options.remember, self.source, FORGET_BATCH))]
+        there = {row for row, in self.origin.execute(STILL_THERE, (old,))} if old else set()
+        gone = [row for row in old if row not in there]
+        if gone:
+            self.at_target(FORGOTTEN, (self.source, gone, self.options.remember))
+        self.next_forget = time.monotonic() + (0.1 if len(old) == FORGET_BATCH else FORGET)
+
+    # -- the loop --------------------------------------------------------------
+
+    def step(self):
+        """False: there is nothing to do just now."""
+        try:
+            self.open()
+            self.lines.resume(time.monotonic())
+            more = self.look()
+            if self.lines.turn:
+                more |= self.carry()
+            more |= self.bring_results()
+            self.forget()
+            self.backoff = 0
+            return more
+        except Trouble as error:
+            log.warning("%s", error)
+            self.close(error.which)
+        except psycopg.Error as error:
+            log.warning("the origin: %s", first_line(error))
+            self.close("origin")
+        self.backoff = min(LONGEST_BACKOFF, self.backoff * 2 or 0.1)
+        self.stop.wait(self.backoff)
+        return True
+
+    def wait(self):
+        """Until something is written to the outbox, or it is time to look."""
+        seconds = self.options.poll
+        if self.results.queues:
+            seconds = min(seconds, RESULTS)
+        now = time.monotonic()
+        if self.reading.marks:
+            seconds = min(seconds, max(RESULTS, self.reading.due - now))
+        if self.lines.paused:
+            seconds = min(seconds, max(0, min(until for until, _, _ in self.lines.paused.values()) - now))
+        select.select([self.origin.fileno(), self.woken], [], [], seconds)
+        try:
+            self.origin.pgconn.consume_input()
+        except psycopg.Error:
+            self.close("origin")
+            return
+        while self.origin.pgconn.notifies():
+            pass
+
+    def try_again(self):
+        """What was moved may be what a row has waited for."""
+        again = bool(self.has_moved and self.lines.paused)
+        self.lines.resume(float("inf"))
+        self.has_moved = False
+        return again
+
+    def run(self):
+        try:
+            while not self.stop.is_set():
+                if self.step():
+                    continue
+                if not self.options.once:
+                    self.wait()
+                elif self.results.place != Results.START:
+                    self.results.next_look = self.results.next_all = 0.0    # to the end of all that are awaited
+                elif not self.try_again():
+                    break
+        finally:
+            self.close("both")
+
+    def end(self, *_):
+        """After the batch that is under way; at once when asked again."""
+        if self.stop.is_set():
+            os._exit(1)
+        self.stop.set()
+        os.write(self.waker, b"x")
