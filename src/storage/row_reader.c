@@ -26,7 +26,6 @@
 #include "access/tupmacs.h"
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
@@ -73,9 +72,8 @@ row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
 /*
  * Take the row apart, into values and nulls.
  *
- * As heap_deform_tuple does, which however looks at each column that is null,
- * and calls a function for each that the row ends before: of our columns most
- * are one or the other.
+ * As heap_deform_tuple does, which however calls a function for each column
+ * that the row ends before, and most of our rows end early.
  */
 static void
 deform(RowReader *reader)
@@ -88,33 +86,30 @@ deform(RowReader *reader)
 	const char *start = (char *) data + data->t_hoff;
 	uint32		offset = 0;
 
-	memset(reader->nulls, true, desc->natts * sizeof(bool));
-	memset(reader->values, 0, desc->natts * sizeof(Datum));
-	for (int first = 0; first < present; first += 8)
+	for (int i = 0; i < present; i++)
 	{
-		/* those that are not null */
-		uint32		bits = has_nulls ? data->t_bits[first / 8] : 0xFF;
+		Form_pg_attribute column = TupleDescAttr(desc, i);
 
-		for (; bits != 0; bits &= bits - 1)
+		reader->nulls[i] = has_nulls && att_isnull(i, data->t_bits);
+		if (reader->nulls[i])
 		{
-			int			i = first + pg_rightmost_one_pos32(bits);
-			Form_pg_attribute column;
-
-			if (i >= present)
-				break;
-			column = TupleDescAttr(desc, i);
-			offset = att_align_pointer(offset, column->attalign, column->attlen, start + offset);
-			reader->nulls[i] = false;
-			reader->values[i] = fetchatt(column, start + offset);
-			offset = att_addlength_pointer(offset, column->attlen, start + offset);
-		}
-	}
-	for (int i = present; missing != NULL && i < desc->natts; i++)
-	{
-		if (!missing[i].am_present)
+			reader->values[i] = (Datum) 0;
 			continue;
-		reader->nulls[i] = false;
-		reader->values[i] = missing[i].am_value;
+		}
+		offset = att_align_pointer(offset, column->attalign, column->attlen, start + offset);
+		reader->values[i] = fetchatt(column, start + offset);
+		offset = att_addlength_pointer(offset, column->attlen, start + offset);
+	}
+	if (likely(missing == NULL))
+	{
+		memset(reader->nulls + present, true, (desc->natts - present) * sizeof(bool));
+		memset(reader->values + present, 0, (desc->natts - present) * sizeof(Datum));
+		return;
+	}
+	for (int i = present; i < desc->natts; i++)
+	{
+		reader->nulls[i] = !missing[i].am_present;
+		reader->values[i] = reader->nulls[i] ? (Datum) 0 : missing[i].am_value;
 	}
 }
 
