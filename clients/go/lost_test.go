@@ -3,12 +3,18 @@ package pgfairq_test
 // Sessions and connections that are lost while tasks are in work. Seen to fail:
 // - "A session that is lost": attempts are not told; the runner makes no new one
 // - "The connection for claims": it is not opened again
-// - "The connection of a transaction": the nack is not repeated while the server has not seen
+// - "A commit that is lost on its way": the nack is not repeated while the server has not seen
 //   that the connection is gone
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -95,6 +101,88 @@ func TestTheConnectionOfATransactionIsLost(t *testing.T) {
 	equal(t, "left", f.left(), 0)
 }
 
+// A network that drops a commit: the client's end is closed, and the server waits for it.
+func TestACommitThatIsLostOnItsWay(t *testing.T) {
+	f := newQueue(t, pgfairq.QueueOpts{MaxAttempts: 3})
+	f.enqueue(Send{}, nil)
+	network := newNetwork(t)
+	between := open(t, strings.Replace(dataSource(f.database), "host="+os.Getenv("PGHOST"), "host="+network.directory, 1))
+	runner, err := pgfairq.NewRunner(between, sending(func(ctx context.Context, job *pgfairq.Job[Send]) error {
+		if job.Attempt == 1 {
+			network.dropCommit.Store(true)
+		}
+		return write(ctx, job)
+	}), pgfairq.RunnerConfig{Queues: []string{"emails"}, Logger: testLogger{t}})
+	f.must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Drain(background) }()
+	until(t, "the runner has said that the attempt failed", func() bool {
+		return f.number(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND query LIKE '%fairq.nack%' AND pid <> pg_backend_pid()`) > 0
+	})
+	close(network.heal)
+	f.must(<-ended)
+	equal(t, "sent", f.number("SELECT count(*) FROM sent"), 1)
+	equal(t, "in the second attempt", f.number("SELECT count(*) FROM sent WHERE attempt = 2"), 1)
+	equal(t, "left", f.left(), 0)
+}
+
+// network is a socket between clients and the server.
+type network struct {
+	directory  string
+	dropCommit atomic.Bool   // the next one
+	heal       chan struct{} // the server sees that the connection is gone
+}
+
+func newNetwork(t *testing.T) *network {
+	t.Helper()
+	n := &network{directory: t.TempDir(), heal: make(chan struct{})}
+	listener, err := net.Listen("unix", filepath.Join(n.directory, ".s.PGSQL.5432"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("unix", filepath.Join(os.Getenv("PGHOST"), ".s.PGSQL.5432"))
+			if err != nil {
+				client.Close()
+				continue
+			}
+			go func() {
+				io.Copy(client, server)
+				client.Close()
+			}()
+			go n.forward(client, server)
+		}
+	}()
+	return n
+}
+
+func (n *network) forward(client, server net.Conn) {
+	defer server.Close()
+	defer client.Close()
+	buffer := make([]byte, 65536)
+	for {
+		count, err := client.Read(buffer)
+		if err != nil {
+			return
+		}
+		if bytes.Contains(bytes.ToUpper(buffer[:count]), []byte("COMMIT")) && n.dropCommit.CompareAndSwap(true, false) {
+			client.Close()
+			<-n.heal
+			return
+		}
+		if _, err := server.Write(buffer[:count]); err != nil {
+			return
+		}
+	}
+}
+
 func TestALockedTableDoesNotEndTheSession(t *testing.T) {
 	f := newQueue(t, pgfairq.QueueOpts{})
 	f.enqueue(Send{}, nil)
@@ -103,16 +191,14 @@ func TestALockedTableDoesNotEndTheSession(t *testing.T) {
 		close(begun)
 		<-goOn
 		return write(ctx, job)
-	}), pgfairq.RunnerConfig{TTL: time.Second})
+	}), pgfairq.RunnerConfig{TTL: 3 * time.Second})
 	<-begun
 	tx, err := f.db.Begin()
 	f.must(err)
 	execute(t, tx, "LOCK TABLE fairq.q_emails IN ACCESS EXCLUSIVE MODE")
-	opened := number(t, tx, "SELECT count(*) FROM fairq.sessions WHERE alive_until > now() + '1 s'")
-	equal(t, "a session that was opened within the transaction's time", opened, 0)
 	// it lives on for several times its TTL
 	until(t, "it has had several heartbeats", func() bool {
-		return number(t, tx, "SELECT count(*) FROM fairq.sessions WHERE alive_until > now() + '4 s'") == 1
+		return number(t, tx, "SELECT count(*) FROM fairq.sessions WHERE alive_until > now() + '8 s'") == 1
 	})
 	f.must(tx.Commit())
 	close(goOn)

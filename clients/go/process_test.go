@@ -182,12 +182,12 @@ func (f *fixture) states() string {
 
 func TestLongTasksWithAShortSession(t *testing.T) {
 	f := processQueue(t, pgfairq.QueueOpts{MaxAttempts: 2})
-	f.enqueueMany(20)
-	run := program{TTL: 2 * time.Second, Concurrency: 2, Begin: true, Millis: 3000}
+	f.enqueueMany(8)
+	run := program{TTL: 4 * time.Second, Concurrency: 2, Begin: true, Millis: 6000}
 	one, other := f.process(run), f.process(run)
-	until(t, "all are done", func() bool { return f.number("SELECT count(*) FROM sent") == 20 })
-	equal(t, "begun", f.number("SELECT count(*) FROM begun"), 20)
-	equal(t, "tasks", f.number("SELECT count(DISTINCT task) FROM sent"), 20)
+	until(t, "all are done", func() bool { return f.number("SELECT count(*) FROM sent") == 8 })
+	equal(t, "begun", f.number("SELECT count(*) FROM begun"), 8)
+	equal(t, "tasks", f.number("SELECT count(DISTINCT task) FROM sent"), 8)
 	equal(t, "left", f.left(), 0)
 	for _, p := range []*process{one, other} {
 		p.Process.Signal(syscall.SIGTERM)

@@ -234,6 +234,10 @@ func TestATimeoutEndsAnAttempt(t *testing.T) {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("no deadline")
 		}
+		if job.Args.To == "own error" {
+			<-ctx.Done()
+			return errors.New("half of it")
+		}
 		if err := write(ctx, job); err != nil {
 			return err
 		}
@@ -244,9 +248,6 @@ func TestATimeoutEndsAnAttempt(t *testing.T) {
 				_, err = tx.ExecContext(ctx, "SELECT pg_sleep(1000)")
 			}
 			return err
-		case "own error":
-			<-ctx.Done()
-			return errors.New("half of it")
 		case "late":
 			<-ctx.Done()
 			return nil
@@ -285,7 +286,7 @@ func TestATaskThatIsCancelledEndsItsContext(t *testing.T) {
 			t.Errorf("Tx of a lost task: %v", err)
 		}
 		return nil
-	}), pgfairq.RunnerConfig{TTL: 2 * time.Second, Hooks: []pgfairq.Hooks{{
+	}), pgfairq.RunnerConfig{TTL: 8 * time.Second, Hooks: []pgfairq.Hooks{{
 		Lost: func(_ context.Context, task *pgfairq.Task, reason error) {
 			lost.add(fmt.Sprint("hook ", task.ID, " ", reason))
 		},

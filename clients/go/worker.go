@@ -48,7 +48,8 @@ type WorkerOpts struct {
 	GiveUp func(err error) bool
 }
 
-// Workers are the workers of a runner, by the kinds of their tasks.
+// Workers are the workers of a runner, by the kinds of their tasks. It is filled before
+// [NewRunner] is given it.
 type Workers struct {
 	byKind   map[string]*registration
 	fallback *registration
