@@ -24,7 +24,8 @@ class LoopWatch:
         self.thread_of_loop = threading.get_ident()
         self._answered = threading.Event()
         self._closed = threading.Event()
-        threading.Thread(target=self._serve, name="pgfairq loop watch", daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, name="pgfairq loop watch", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         self._closed.set()

@@ -1,7 +1,6 @@
 """Those who await results: one connection of the process for all of them.
 
-Seen to fail: outcome() without awaiting_of() (as many connections as there are waiters), in_turn() that never changes
-(nothing: each is looked at in each round), note() without its look at keep_done (a queue that keeps nothing: an end that was
+Seen to fail: outcome() without awaiting_of() (as many connections as there are waiters), note() without its look at keep_done (a queue that keeps nothing: an end that was
 waited for is not known), _serve() without _each() (a queue that is dropped has all fail), without the second try (a
 restart of the server has all fail), awaiting_of() without the process (a child waits for ever).
 """

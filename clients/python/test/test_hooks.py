@@ -1,11 +1,11 @@
 """What an application is told of: each event, in its place, with what has become of the attempt.
 
 Seen to fail: _handle() that calls functions on "before" as those of other events (one that fails is of no consequence),
-calls_at_end() without "failed" or "lost", and with "after" first; SettlerBase._note() that forgets what has failed, and
+RunBase.ended() without "failed" or "lost", and with "after" first; SettlerBase._note() that forgets what has failed, and
 _look_for_dead() that takes all that has failed for dead (a task of three attempts is dead after the first one); without
 those that are final; died() and too_late() without tell_later(); call() without its except (the worker ends), Hooks.add()
-without its checks, own_functions() without once(), stop called before the last task; AsyncContext._lose() without its look
-at `_ended` (a task whose function on "after" is cancelled stays leased).
+without its checks, own_functions() without once(); AsyncContext._lose() without its look at `_ended` (a task whose function
+on "after" is cancelled stays leased); check() without it (a transaction begins that nobody ends); _one_by_one() without turned().
 """
 
 import asyncio
@@ -181,6 +181,17 @@ def test_after_the_end_there_is_no_transaction(make_queue):
     queue.enqueue(1)
     Worker(queue).run(drain=True)
     assert len(errors) == 1 and "its handler has ended" in errors[0]
+
+
+def test_a_result_that_is_refused(make_queue):
+    """It was done, as far as the worker knew. The server does not take it, so it has failed, and is told so."""
+    queue, told = make_queue(max_attempts=1, keep_done=3600), []
+    for event in ("failed", "after", "dead"):
+        queue.on(event, lambda context, ending, event=event: told.append((event, ending.outcome)))
+    queue.task()(lambda payload, context: "\ud800")
+    queue.enqueue(1)
+    Worker(queue).run(drain=True)
+    assert told == [("after", "done"), ("failed", "failed"), ("dead", "dead")]
 
 
 def test_asyncio(database):

@@ -2,7 +2,7 @@
 
 Seen to fail: fields() without one of them, journal.died() that says nothing, has_session() that says so of each session,
 TextFormatter without printable() (a tenant's text clears the terminal), JsonFormatter without OWN (the record's own
-attributes come, too); LoopWatch._serve() without its look at the heartbeat (a block of a moment is told), with the loop's
+attributes come, too); LoopWatch._serve() without its look at the heartbeat (a block of a moment is told), without `told` (it is told again and again), with the loop's
 answer not waited for (a loop that goes round is blocked), _running() that takes any task (the one that sleeps is blamed),
 _stack() with the frames of asyncio; Run._beat() without journal.late().
 """
@@ -17,12 +17,14 @@ import sys
 import threading
 import time
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import part_server
 import pytest
 from conftest import running
 
 from pgfairq import AsyncQueue, AsyncWorker, JsonFormatter, Queue, Worker
+from pgfairq.blocked import LoopWatch
 
 HOSTILE = "\x1b[2J\x07evil\r\n\u202e"
 
@@ -110,7 +112,7 @@ letters = Queue({database!r}, "letters {form}", max_attempts=1)
 
 @letters.task("send")
 def send(payload, context):
-    raise KeyError(payload)
+    raise ValueError(payload)
 """)
     code = f"from app import send\nsend.enqueue({HOSTILE!r}, group={HOSTILE!r})"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
@@ -126,8 +128,12 @@ def send(payload, context):
         assert "has started" in done.stderr and "dead after attempt 1" in done.stderr and "Traceback" in done.stderr
 
 
+def blocks(caplog):
+    return [one for one in records(caplog, "WARNING") if "event loop is blocked" in one.getMessage() and hasattr(one, "task_name")]
+
+
 def test_what_blocks_the_event_loop(database, caplog):
-    """While it does, by name and stack; not the others that wait, and not a block of a moment."""
+    """While it does, by name and stack; not the others that wait."""
     async def main():
         queue, gate, slept = AsyncQueue(database, "blocked", create=True), threading.Event(), asyncio.Event()
 
@@ -137,44 +143,79 @@ def test_what_blocks_the_event_loop(database, caplog):
 
         @queue.task("compute")
         async def compute(payload, context):
-            if payload == "moment":
-                time.sleep(0.3)
-            else:
-                work_for_long(gate)
+            work_for_long(gate)
             slept.set()
-
-        def told():
-            return [one for one in records(caplog, "WARNING") if "event loop is blocked" in one.getMessage()]
 
         def open_when_told():
             try:
-                part_server.wait_until(told, "the block is told while it lasts", 100)
+                part_server.wait_until(lambda: blocks(caplog), "the block is told while it lasts", 100)
             finally:
                 gate.set()
 
         await sleep.enqueue(1)
-        await compute.enqueue("moment")
         worker = AsyncWorker(queue, ttl=4, concurrency=2)
         running_worker = asyncio.create_task(worker.run())
-        while (await queue.stats()).acked < 1:
+        while (await queue.stats()).leased < 1:
             await asyncio.sleep(0.05)
-        assert told() == []
-        slept.clear()
-        await sleep.enqueue(2)
         await compute.enqueue("long", group="tenant")
         opener = threading.Thread(target=open_when_told)
         opener.start()
-        while (await queue.stats()).leased or (await queue.stats()).ready:
+        while (await queue.stats()).acked < 2:
             await asyncio.sleep(0.05)
         opener.join()
         worker.stop()
         await running_worker
-        return told()
 
     with caplog.at_level(logging.WARNING, "pgfairq"):
-        told = asyncio.run(main())
-    assert (told[0].task_name, told[0].tenant) == ("compute", "tenant") and "('compute') of queue 'blocked'" in told[0].getMessage()
-    assert "in work_for_long" in told[0].stack and "in compute" in told[0].stack and "asyncio" not in told[0].stack
+        asyncio.run(main())
+    told = blocks(caplog)[0]
+    assert (told.task_name, told.tenant) == ("compute", "tenant") and "('compute') of queue 'blocked'" in told.getMessage()
+    assert "in work_for_long" in told.stack and "in compute" in told.stack and "asyncio" not in told.stack
+
+
+class Beats:
+    """Of a session whose heartbeats are as late as the test says."""
+
+    def __init__(self, interval, late):
+        self.interval, self.late, self.last, self.asked = interval, late, time.monotonic(), 0
+
+    def late_by(self):
+        self.asked += 1
+        return self.late
+
+
+def watched(beats):
+    return SimpleNamespace(loop=asyncio.get_running_loop(), session=SimpleNamespace(beats=beats), options=SimpleNamespace(ttl=4), active={})
+
+
+def test_when_a_block_is_told(caplog):
+    """Neither where the loop goes round, and it is the server that is late, nor where no heartbeat is late yet; and once."""
+    def told():
+        return [one for one in records(caplog) if "event loop is blocked" in one.getMessage()]
+
+    async def goes_round():
+        watch = LoopWatch(watched(Beats(80, 1000)))     # it has 20 s for its answer
+        while not watch._answered.is_set():
+            await asyncio.sleep(0.01)
+        watch.close()
+        assert told() == []
+
+    async def is_blocked():
+        beats = Beats(0.04, 0)
+        watch = LoopWatch(watched(beats))
+        for late, enough in ((0, lambda: beats.asked >= 5), (1000, told)):
+            beats.late, end = late, time.monotonic() + 100
+            while not enough() and time.monotonic() < end:
+                time.sleep(0.01)
+            assert enough() and len(told()) == (1 if late else 0)
+        asked = beats.asked
+        while watch._thread.is_alive() and not watch._answered.wait(0.2):       # which it cannot be: the loop is blocked
+            watch.close()
+        assert len(told()) == 1 and beats.asked >= asked
+
+    with caplog.at_level(logging.WARNING, "pgfairq"):
+        asyncio.run(goes_round())
+        asyncio.run(is_blocked())
 
 
 def work_for_long(gate):

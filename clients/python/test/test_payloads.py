@@ -1,10 +1,10 @@
 """Payloads and results with types: what a handler's annotations make of JSON, and what an enqueue refuses.
 
 Seen to fail: Typed.to_json() without its look at the class (a dict is enqueued for a dataclass, and fails in the worker),
-decode() without its checks (a text arrives as an int), of_fields() without its defaults, payload_of() and result_of()
+decode() without its checks (a text arrives as an int), of_fields() without its defaults, Registered.payload() and result()
 without the types (a dict arrives; a dataclass as a result fails the task), Handler.await_result() without them,
 is_plain() that is always false (a payload of plain types is looked at), annotated() without the names of the decorator's
-place, hints_of() without its cache is only slow.
+place.
 """
 
 from __future__ import annotations

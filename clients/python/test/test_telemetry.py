@@ -5,7 +5,7 @@ With the SDK if it is installed; else with stand_in/, for Debian has no package 
 Seen to fail: QueueBase._told() without with_headers() (no traceparent), with the added headers over the task's own,
 Instrumentation.before() without extract() (an attempt is in a trace of its own) and without attach() (the handler's span is
 no child), after() without detach() (the next task of the thread is a child of this one) and without end() for failures;
-instrument() without its check (two spans for each task); RunBase.calls_at_end() without "after" for what is lost.
+instrument() without its check (two spans for each task).
 """
 
 import asyncio
