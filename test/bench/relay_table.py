@@ -16,6 +16,7 @@ sys.path.insert(0, RELAY)
 import table_relay  # noqa: E402
 
 BATCHES = (1, 10, 100, 500, 2000)
+RESULTS = table_relay.RESULT_BATCH
 GROUPS = 100
 WRITE = """
 INSERT INTO fairq_relay.outbox (queue, payload, group_key, name, wants_result)
@@ -25,6 +26,13 @@ DIRECT = """
 SELECT fairq.enqueue_many('bench', array_agg(jsonb_build_object('to', n || '@example.com', 'text', repeat('x', 60))),
     group_keys => array_agg('shop ' || n %% %s), names => '{send}') FROM generate_series(1, %s) n
 """
+
+
+def processor_time(pid):
+    """Of a process, in seconds."""
+    with open("/proc/%d/stat" % pid, encoding="ascii") as file:
+        words = file.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def connect(conninfo):
@@ -48,22 +56,30 @@ class Bench:
         for connection in (self.origin, self.target):
             connection.execute("CHECKPOINT")
 
-    def moved(self, batch, rows, wants_result=False):
-        """Rows a second."""
-        self.origin.execute(WRITE, (GROUPS, wants_result, rows))
+    def measure(self, batch, rows, left):
+        """Rows a second, and microseconds of a processor for a row: of the relay, of the origin, of the target. Until
+        nothing is left, in the origin, of what a query counts."""
+        relay = self.relay(batch)
+        relay.open()
+        pids = [connection.info.backend_pid for connection in (relay.origin, relay.target)]
+        before = [time.process_time(), *map(processor_time, pids)]
         began = time.monotonic()
-        self.relay(batch).run()
-        return rows / (time.monotonic() - began)
+        while True:
+            if not relay.step() and not self.origin.execute(left).fetchone()[0]:
+                break
+        took = time.monotonic() - began
+        spent = [after - was for after, was in zip([time.process_time(), *map(processor_time, pids)], before)]
+        relay.close("both")
+        return [rows / took, *(1e6 * seconds / rows for seconds in spent)]
+
+    def moved(self, batch, rows, wants_result=False):
+        self.origin.execute(WRITE, (GROUPS, wants_result, rows))
+        return self.measure(batch, rows, "SELECT count(*) FROM fairq_relay.outbox")
 
     def brought(self, rows):
-        """Results a second, of tasks that are all done."""
+        """Of tasks that are all done."""
         self.target.execute("SELECT count(*) FROM fairq.claim('bench', %s) c, fairq.ack(c.receipt, result => '{\"sent\": true}')", (rows,))
-        began = time.monotonic()
-        self.relay().run()
-        took = time.monotonic() - began
-        there = self.origin.execute("SELECT count(*) FROM fairq_relay.inbox").fetchone()[0]
-        assert there == rows, "%d results of %d" % (there, rows)
-        return rows / took
+        return self.measure(500, rows, "SELECT count(*) FROM fairq_relay.awaited")
 
     def direct(self, batch, rows):
         began = time.monotonic()
@@ -72,22 +88,23 @@ class Bench:
         return rows / (time.monotonic() - began)
 
     def rates(self):
-        print("| rows in a batch | moved a second | that want a result | results brought a second | `enqueue_many` of as many, one client |")
-        print("|---:|---:|---:|---:|---:|")
+        print("| | rows in a batch | rows a second | µs of a processor for a row: relay | origin | target |")
+        print("|---|---:|---:|---:|---:|---:|")
+        lines = {}
         for batch in BATCHES:
             rows = min(self.options.rows, max(200, 200 * batch))
-            measured = []
             for _ in range(self.options.rounds):
-                one = [self.moved(batch, rows)]
+                lines.setdefault(("rows moved", batch), []).append(self.moved(batch, rows))
                 self.clean()
-                one.append(self.moved(batch, rows, wants_result=True))
-                one.append(self.brought(rows) if batch == 500 else None)
-                self.clean()
-                one.append(self.direct(batch, rows))
-                self.clean()
-                measured.append(one)
-            print("| %d | %s |" % (batch, " | ".join("" if column[0] is None else "{:,.0f}".format(statistics.median(column))
-                                                     for column in zip(*measured))))
+                if batch == 500:
+                    lines.setdefault(("the same, which want a result", batch), []).append(self.moved(batch, rows, wants_result=True))
+                    lines.setdefault(("their results brought", RESULTS), []).append(self.brought(rows))
+                    self.clean()
+                    lines.setdefault(("`enqueue_many` at the target, one client", batch), []).append([self.direct(batch, rows), 0, 0, 0])
+                    self.clean()
+        for (what, batch), measured in lines.items():
+            rate, *spent = [statistics.median(column) for column in zip(*measured)]
+            print("| %s | %d | %s | %s |" % (what, batch, "{:,.0f}".format(rate), " | ".join("%.0f" % one if one else "" for one in spent)))
 
     def latency(self, write, samples):
         """Milliseconds from the commit until a worker that waits has the task: median, 99 %."""

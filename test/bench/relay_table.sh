@@ -2,7 +2,7 @@
 # test/bench/relay_table.sh [ROUNDS [ROWS]]
 #
 # What pgfairq-relay --from-table costs, on TWO throwaway clusters, of which one has no
-# pgfairq: rows a second by the size of batches, the latency that it adds, and what
+# pgfairq: rows a second by the size of batches and time of a processor for each, the latency that it adds, and what
 # becomes of both while a snapshot of the origin is held. Prints Markdown tables, with
 # medians of three (or ROUNDS) rounds of 20,000 (or ROWS) rows; keeps nothing.
 #
@@ -25,7 +25,7 @@ for one in "$origin" "$cluster"; do
 		"checkpoint_timeout = 1d" "max_wal_size = 8GB" "jit = off"
 	cluster_start "$one"
 done
-cluster_psql "$origin" postgres -f "$CHECKOUT/clients/relay/outbox.sql" >/dev/null
+cluster_psql "$origin" postgres -c "SET client_min_messages = warning" -f "$CHECKOUT/clients/relay/outbox.sql" >/dev/null
 cluster_psql "$cluster" postgres -c "CREATE EXTENSION pgfairq" -f "$CHECKOUT/clients/relay/target.sql" \
 	-c "SELECT fairq.create_queue('bench', keep_done => '1 h', max_ready_per_group => 1000000)" >/dev/null
 run "$PYTHON" -B "$here/relay_table.py" --origin "host=$origin/socket user=postgres dbname=postgres" \

@@ -22,7 +22,7 @@ my $columns = 'queue, payload, group_key';
 sub write_rows
 {
 	my ($statement, $role) = @_;
-	my ($ret, $out, $err) = $origin->psql('postgres', $statement, extra_params => [ '-U', $role // 'web' ]);
+	my ($ret, $out, $err) = $origin->psql('postgres', $statement, extra_params => [ '-U', $role // 'storefront' ]);
 
 	die "$err\n$statement" if $ret;
 	return $out;
@@ -293,7 +293,7 @@ foreach (
 	[ 'INSERT INTO fairq_relay.inbox (id, queue, group_key, state) VALUES (1, \'letters\', \'\', \'acked\')', 'make results' ],
 	[ 'SELECT fairq_relay.retry(1)', 'have rows sent again' ])
 {
-	my ($ret, $out, $err) = $origin->psql('postgres', $_->[0], extra_params => [ '-U', 'web' ]);
+	my ($ret, $out, $err) = $origin->psql('postgres', $_->[0], extra_params => [ '-U', 'storefront' ]);
 	like($err, qr/permission denied/, "the application cannot $_->[1]");
 }
 
