@@ -1,14 +1,16 @@
 """Statements without cursors: their values, errors and ends.
 
 Seen to fail: _value() without its look at zero bytes, for libpq takes what is before the first one; _numbered() that
-counts a name twice; transact() that says what it has begun after the commit, that does not sync, and that keeps an error
-to itself; is_direct() of whatever is a socket of this machine, and of nothing; what is told without _tell_all().
+counts a name twice; transact() that says what it has begun after the commit, and that keeps an error of the commit to
+itself; is_direct() of whatever is a socket of this machine, and of nothing; what is told without _tell_all().
 """
 
+import os
+import shutil
 import socket
+import subprocess
 import threading
 from datetime import datetime, timedelta, timezone
-
 
 import pytest
 
@@ -105,6 +107,53 @@ def test_who_is_at_the_other_end(database, tmp_path):
     assert not wire.is_direct(other.connection)
     assert other.transact("SELECT %(n)s::int", {"n": 7}, lambda begun, row: None) == ("7",)
     other.close()
+
+
+@pytest.fixture
+def pooler(tmp_path):
+    """Where PgBouncer is, in transaction mode, with two connections to the server."""
+    (tmp_path / "ini").write_text(f"""
+[databases]
+postgres = host={os.environ['PGHOST']} user={os.environ['PGUSER']}
+[pgbouncer]
+listen_addr =
+listen_port = 6432
+unix_socket_dir = {tmp_path}
+auth_type = any
+pool_mode = transaction
+default_pool_size = 2
+logfile = {tmp_path}/log
+""")
+    program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+    process = subprocess.Popen([program, "-q", str(tmp_path / "ini")], stdin=subprocess.DEVNULL)
+    wait_until(lambda: (tmp_path / ".s.PGSQL.6432").exists() or process.poll() is not None, "PgBouncer listens")
+    assert process.poll() is None, (tmp_path / "log").read_text()
+    yield {**conninfo_to_dict(conninfo("postgres")), "host": str(tmp_path), "port": "6432"}
+    process.terminate()
+    process.wait()
+
+
+def test_producers_share_the_connections_of_a_pooler(pooler):
+    databases, done, failed = [Database(pooler) for _ in range(8)], [], []
+
+    def produce(database, number):
+        try:
+            for n in range(20):
+                done.append(database.transact("SELECT %(a)s::text || pg_sleep(0.001)", {"a": f"{number}.{n}"}, lambda begun, row: None))
+                with pytest.raises(Refused):
+                    database.transact("SELECT 1 / %(n)s::int", {"n": 0}, lambda begun, row: None)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=produce, args=(database, number)) for number, database in enumerate(databases)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and sorted(done) == sorted((f"{number}.{n}",) for number in range(8) for n in range(20))
+    assert not any(wire.is_direct(database.connection) for database in databases)
+    for database in databases:
+        database.close()
 
 
 def test_a_connection_that_is_gone(database):
