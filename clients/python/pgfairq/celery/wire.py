@@ -27,7 +27,7 @@ def call(connection: psycopg.Connection, statement: str, values: Mapping[str, An
     """Its row. If the answer is lost nobody knows whether it was committed."""
     pgconn = connection.pgconn
     pgconn.send_query_params(*_bound(statement, values))
-    result = _next(pgconn)
+    result = _answer(pgconn)
     while _next(pgconn) is not None:
         pass
     return _row(result)
@@ -46,7 +46,7 @@ def transact(connection: psycopg.Connection, statement: str, values: Mapping[str
         pgconn.send_flush_request()
         if at_once:
             pgconn.pipeline_sync()
-        result = _next(pgconn)
+        result = _answer(pgconn)
         if result.status == pq.ExecStatus.TUPLES_OK:
             begun(_row(result))
         if not at_once:
@@ -114,18 +114,23 @@ def _next(pgconn: Any) -> Any:
     return pgconn.get_result()
 
 
+def _answer(pgconn: Any) -> Any:
+    result = _next(pgconn)
+    if result is None and pgconn.status != pq.ConnStatus.OK:
+        raise psycopg.OperationalError("the connection is lost")
+    return result
+
+
 def _sync(pgconn: Any) -> Any:
     """Until the transaction has ended; what has failed in its commit, or None."""
     failed = None
     while True:
-        result = _next(pgconn)
+        result = _answer(pgconn)
         if result is None:
-            if pgconn.status != pq.ConnStatus.OK:
-                raise psycopg.OperationalError("the connection is lost")
-        elif result.status == pq.ExecStatus.PIPELINE_SYNC:
+            continue
+        if result.status == pq.ExecStatus.PIPELINE_SYNC:
             return failed
-        else:
-            failed = result
+        failed = result
 
 
 def _row(result: Any) -> Row:

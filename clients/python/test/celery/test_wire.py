@@ -156,13 +156,35 @@ def test_producers_share_the_connections_of_a_pooler(pooler):
         database.close()
 
 
-def test_a_connection_that_is_gone(database):
+@pytest.mark.parametrize("how", ["call", "transact", "transact at once"])
+def test_a_connection_that_is_gone(database, how):
+    database._direct = how.endswith("at once")
     [(pid,)] = database.execute("SELECT pg_backend_pid()")
     other = Database(conninfo_to_dict(conninfo("postgres")))
     other.execute("SELECT pg_terminate_backend(%s)", (pid,))
-    wait_until(lambda: not other.execute("SELECT FROM pg_stat_activity WHERE pid = %s", (pid,)), "it is gone")
+    wait_until(lambda: not other.execute("SELECT pid FROM pg_stat_activity WHERE pid = %s", (pid,)), "it is gone")
     with pytest.raises(ConnectionLost):
-        database.call("SELECT 1", {})
+        database.call("SELECT 1", {}) if how == "call" else database.transact("SELECT 1", {}, lambda begun, row: None)
+    assert database.closed
+    other.close()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_connection_that_goes_while_it_waits(database, at_once):
+    other = Database(conninfo_to_dict(conninfo("postgres")))
+    [(pid,)] = database.execute("SELECT pg_backend_pid()")
+    database._direct = at_once
+    asleep = "SELECT pid FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+
+    def cut():
+        wait_until(lambda: other.execute(asleep, (pid,)), "it sleeps")
+        other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    with pytest.raises(ConnectionLost):
+        database.transact("SELECT 'x' || pg_sleep(600)", {}, lambda begun, row: None)
+    thread.join()
     other.close()
 
 
