@@ -10,12 +10,12 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 import psycopg
 
-from . import simple
+from . import wire
 from .address import described
 from .errors import ConnectionLost, Refused, as_kombu, text_of
+from .wire import Row
 
 Rows = list
-Row = tuple     # of texts, or None
 
 _open: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
@@ -43,6 +43,7 @@ class Database:
         self.connection.prepare_threshold = None  # a pooler may give each statement another server process
         # What comes with the answer to a statement is told to a handler only.
         self.connection.pgconn.notify_handler = self._tell
+        self._direct: Optional[bool] = None
         _open.add(self)
 
     def fileno(self) -> int:
@@ -69,34 +70,36 @@ class Database:
                 raise as_kombu(error, self.connection) from error
 
     def transact(self, columns: str, values: Mapping[str, Any], begun: Callable[["Begun", Row], None]) -> Row:
-        """SELECT columns, of one row, in a transaction that can be asked about, then commit: two messages
-        to the server. Whoever calls keeps what begun() was told, for was_committed()."""
+        """SELECT columns, of one row, in a transaction that can be asked about: whoever calls keeps what begun()
+        was told, for was_committed()."""
+        named = columns.replace("SELECT ", f"SELECT {NAMES}, ", 1)
+
+        def told(row: Row) -> None:
+            transaction, timeline, *rest = row
+            begun(Begun(transaction, timeline), tuple(rest))
+
         with self.lock:
             try:
-                # Values are put into the text here, quoted by libpq: with BEGIN it is one message.
-                text = "BEGIN; " + columns.replace("SELECT ", f"SELECT {NAMES}, ", 1) % self._literals(values)
-                transaction, timeline, *row = simple.query(self.connection, text)
-                begun(Begun(str(transaction), str(timeline)), tuple(row))
-                simple.query(self.connection, "COMMIT")
+                row = wire.transact(self.connection, named, values, self._is_direct(), told)
                 self._tell_all()
-                return tuple(row)
+                return row[2:]
             except psycopg.Error as error:
-                translated = as_kombu(error, self.connection)
-                self._roll_back()
-                raise translated from error
+                raise as_kombu(error, self.connection) from error
 
     def call(self, columns: str, values: Mapping[str, Any]) -> Row:
-        """SELECT columns, of one row, in a transaction of its own: one message, which cannot be asked about."""
+        """SELECT columns, of one row, in a transaction that cannot be asked about."""
         with self.lock:
             try:
-                row = simple.query(self.connection, columns % self._literals(values))
+                row = wire.call(self.connection, columns, values)
                 self._tell_all()
                 return row
             except psycopg.Error as error:
                 raise as_kombu(error, self.connection) from error
 
-    def _literals(self, values: Mapping[str, Any]) -> dict[str, str]:
-        return {name: simple.literal(self.connection, value) for name, value in values.items()}
+    def _is_direct(self) -> bool:
+        if self._direct is None:
+            self._direct = wire.is_direct(self.connection)
+        return self._direct
 
     def was_committed(self, begun: "Begun") -> bool:
         """Of a transaction whose answer was lost, on whichever connection it was."""
@@ -108,12 +111,6 @@ class Database:
             if timeline != begun.timeline or status != "in progress":
                 return timeline == begun.timeline and status == "committed"
             time.sleep(0.05)  # the server has not noticed that the connection is lost
-
-    def _roll_back(self) -> None:
-        try:
-            self.connection.execute("ROLLBACK")
-        except psycopg.Error:
-            pass
 
     def read_notifications(self) -> None:
         """Take what has arrived, without waiting. For who has seen the socket readable."""

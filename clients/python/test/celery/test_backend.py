@@ -14,7 +14,7 @@ from celery.exceptions import ImproperlyConfigured, TaskRevokedError, TimeoutErr
 from celery.result import AsyncResult
 
 import part_server
-from pgfairq.celery import simple
+from pgfairq.celery import wire
 from part_server import wait_until
 
 POLL = 1000  # seconds
@@ -153,21 +153,21 @@ def test_the_table_is_where_one_wants_it(server, tasks):
         server.sql("DROP ROLE poor")
 
 
-def test_a_counter_counts_once(server, tasks, monkeypatch):
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_counter_counts_once(server, tasks, monkeypatch, direct):
     """The answer to the commit is lost, and the count is done again."""
     backend = tasks.app.backend
     assert backend.incr("n") == 1
     database = backend._database
 
-    def lose(connection, text):
-        answer = query(connection, text)
-        if text == "COMMIT":
-            monkeypatch.undo()
-            database.connection.close()
-            raise psycopg.OperationalError("lost")
-        return answer
+    def lose(pgconn):
+        sync(pgconn)
+        monkeypatch.undo()
+        database.connection.close()
+        raise psycopg.OperationalError("lost")
 
-    query = simple.query
-    monkeypatch.setattr(simple, "query", lose)
+    sync = wire._sync
+    monkeypatch.setattr(wire, "_sync", lose)
+    database._direct = direct
     assert backend.incr("n") == 2
     assert backend.incr("n") == 3
