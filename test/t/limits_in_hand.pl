@@ -39,6 +39,10 @@ CREATE TABLE other AS SELECT i, repeat('x', 700) AS filler FROM generate_series(
 CREATE INDEX ON other (i);
 SQL
 
+my $one = session($node);
+
+sub told { return $one->safe($_[0]); }
+
 # A queue q with so many tasks of a group, each in a transaction of its own (one) or all in
 # one (many).  The first has an address, unless the queue has subgroups, and is gone: so the
 # others are of the overflow.  In between, and behind, are rows that fill some pages.
@@ -46,9 +50,9 @@ sub make_queue
 {
 	my ($settings, @tasks) = @_;
 
-	sql($node, "SELECT fairq.drop_queue('q')") if sql($node, "SELECT count(*) FROM fairq.queues WHERE queue = 'q'");
+	told("SELECT fairq.drop_queue('q')") if told("SELECT count(*) FROM fairq.queues WHERE queue = 'q'");
 	$settings .= ', buckets => 1' if $settings !~ /buckets/;
-	sql($node, "SELECT fairq.create_queue('q', lease => '1 h', max_attempts => 0, $settings)");
+	told("SELECT fairq.create_queue('q', lease => '1 h', max_attempts => 0, $settings)");
 	add(@$_) foreach @tasks;
 	return;
 }
@@ -61,20 +65,20 @@ sub add
 	my $whose = "group_keys => '{$group}'" . (defined $subgroup ? ", subgroup_keys => '{$subgroup}'" : '');
 	my $numbers = "SELECT array_agg(to_jsonb(i) ORDER BY i) FROM generate_series(%d, %d) i";
 
-	sql($node, join ";\n", map { sprintf "SELECT cardinality(fairq.enqueue_many('q', ($numbers), $whose))", @$_ }
+	told(join ";\n", map { sprintf "SELECT cardinality(fairq.enqueue_many('q', ($numbers), $whose))", @$_ }
 		  $how eq 'many' ? [ $from, $to ] : map { [ $_, $_ ] } $from .. $to);
 	return;
 }
 
 sub fill_pages
 {
-	sql($node, "SELECT cardinality(fairq.enqueue_many('q', array_fill('1'::jsonb, '{300}'), group_keys => '{later}', run_ats => ARRAY[now() + '1 day']))");
+	told("SELECT cardinality(fairq.enqueue_many('q', array_fill('1'::jsonb, '{300}'), group_keys => '{later}', run_ats => ARRAY[now() + '1 day']))");
 	return;
 }
 
 sub first_gone
 {
-	sql($node, "SELECT count(*) FROM fairq.pop('q', $_[0])");
+	told("SELECT count(*) FROM fairq.pop('q', $_[0])");
 	return;
 }
 
@@ -88,8 +92,8 @@ sub held
 
 	# What it has to read before that is known.
 	$session->safe("SELECT count(*) FROM fairq.claim('q', 1, group_keys => '{nobody}')");
-	my $file = sql($node, "SELECT pg_relation_filepath('fairq.q_q')");
-	sql($node, "SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(filler) FROM other WHERE i > 0") foreach 1 .. 2;
+	my $file = told("SELECT pg_relation_filepath('fairq.q_q')");
+	told("BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SELECT count(filler) FROM other WHERE i > 0; COMMIT") foreach 1 .. 2;
 	unlink "$hold.held", "$hold.fails";
 	append_to_file("$hold.new", "$pid " . ($skip // 0) . " $file\n");
 	rename "$hold.new", $hold or die "$hold: $!";
@@ -113,9 +117,9 @@ sub fails { append_to_file("$hold.fails", "yes\n"); return; }
 
 sub claim { return "SELECT payload FROM fairq.claim('q', $_[0])"; }
 
-sub claimed { return join ' ', column($node, claim(@_)); }
+sub claimed { return join ' ', split /\n/, told(claim(@_)); }
 
-sub acknowledged { return sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.leases WHERE queue = 'q'"); }
+sub acknowledged { return told("SELECT count(fairq.ack(receipt)) FROM fairq.leases WHERE queue = 'q'"); }
 
 # Who is held.
 my $reader;
@@ -167,7 +171,7 @@ my $other = session($node);
 # (Where it is waited for this does not end.)
 $other->send(claim(4));
 
-my $goes_by = wait_for(sub { sql($node, "SELECT count(*) FROM fairq.leases WHERE queue = 'q'") == 4 });
+my $goes_by = wait_for(sub { told("SELECT count(*) FROM fairq.leases WHERE queue = 'q'") == 4 });
 ok($goes_by, 'a line that is read for long is passed by');
 is(claimed(1), 105 + $_, 'also by who wants one task') foreach 1 .. ($goes_by ? 4 : 0);
 is((goes_on($reader))[0], '2', 'then it goes on');
@@ -190,7 +194,7 @@ foreach my $end ('fails', 'is terminated', 'goes on')
 	my ($got, $error) = ('', '');
 	if ($end eq 'is terminated')
 	{
-		sql($node, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%fairq.claim%' AND pid NOT IN (pg_backend_pid(), $pid)");
+		told("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%fairq.claim%' AND pid NOT IN (pg_backend_pid(), $pid)");
 		unlink $hold or die "$hold: $!";
 	}
 	else
@@ -220,7 +224,7 @@ sub four_and_six
 	return;
 }
 four_and_six();
-sql($node, "SELECT fairq.set_group('q', 'a', max_leased => 4)");
+told("SELECT fairq.set_group('q', 'a', max_leased => 4)");
 $reader = held(claim(6));
 is(claimed(10), '5 105 106 107 108 109 110', 'what is in hand is nobody else\'s, nor the room that it takes');
 is(acknowledged(), 7, 'that is done');
@@ -255,16 +259,16 @@ foreach my $case (
 	fill_pages();
 	add('one', 'a', 7, 15);
 	first_gone(1);
-	sql($node, "SELECT fairq.set_group('q', 'a', $before)") if defined $before;
+	told("SELECT fairq.set_group('q', 'a', $before)") if defined $before;
 	$reader = held(claim(5));
-	sql($node, "SELECT $change");
+	told("SELECT $change");
 	my $more = claimed(2);
 	is((goes_on($reader))[0], join(' ', 2 .. 1 + $may), "$name: what is in hand, as far as it may be");
 	is($more, $others, "$name: others have had what was left of it");
 	my $leased = $may + split ' ', $more;
-	is(sql($node, "SELECT leased FROM fairq.group_stats WHERE queue = 'q' AND group_key = 'a'"), $leased, "$name: counted");
+	is(told("SELECT leased FROM fairq.group_stats WHERE queue = 'q' AND group_key = 'a'"), $leased, "$name: counted");
 	is(acknowledged(), $leased, "$name: these are done");
-	sql($node, "SELECT fairq.set_group_defaults('q', max_leased => 0), fairq.set_group('q', 'a', max_leased => 3, rate => 0), fairq.resume_group('q', 'a')");
+	told("SELECT fairq.set_group_defaults('q', max_leased => 0), fairq.set_group('q', 'a', max_leased => 3, rate => 0), fairq.resume_group('q', 'a')");
 	my @rest;
 	while ((my $now = claimed(10)) ne '')
 	{
@@ -280,7 +284,7 @@ make_queue('max_ready_per_group => 1', [ 'one', 'a', 1, 9 ]);
 is(claimed(3), '1 2 3', 'three are leased');
 fill_pages();
 $reader = held(claim(4));
-sql($node, "SELECT fairq.set_group_defaults('q', max_leased => 4)");
+told("SELECT fairq.set_group_defaults('q', max_leased => 4)");
 is((goes_on($reader))[0], '4', 'a limit of four by default: one more of the four in hand');
 is(claimed(9), '', 'and no more');
 is(acknowledged(), 4, 'they are done');
@@ -291,13 +295,13 @@ is(claimed(9), '5 6 7 8', 'then the next four');
 make_queue('subgroups => true', [ 'one', 'a/x', 1, 1 ]);
 fill_pages();
 add('one', 'a/y', 2, 2);
-sql($node, "SELECT fairq.set_group('q', 'a', max_leased => 1)");
+told("SELECT fairq.set_group('q', 'a', max_leased => 1)");
 $reader = held("SELECT payload, pg_sleep(0) FROM fairq.claim('q', 1)");
 is(claimed(1), '', 'one task of the group at a time: another subgroup waits');
-sql($node, "SELECT fairq.pause_subgroup('q', 'a', 'x')");
+told("SELECT fairq.pause_subgroup('q', 'a', 'x')");
 is(join(' ', (goes_on($reader))[0] || (), claimed(1) || ()), '2', 'the first one is paused: the other goes on');
 is(claimed(1), '', 'alone');
-sql($node, "SELECT fairq.resume_subgroup('q', 'a', 'x')");
+told("SELECT fairq.resume_subgroup('q', 'a', 'x')");
 is(acknowledged(), 1, 'that is done');
 is(claimed(1), '1', 'then the first one does');
 
@@ -308,16 +312,17 @@ make_queue('max_ready_per_group => 1', [ 'one', 'a', 1, 2 ]);
 fill_pages();
 add('one', 'a', 3, 7);
 first_gone(1);
-sql($node, "SELECT fairq.pause_group('q', 'z')");
-my ($three, $four) = column($node, "SELECT id FROM fairq.q_q WHERE payload IN ('3', '4') ORDER BY id");
+told("SELECT fairq.pause_group('q', 'z')");
+my ($three, $four) = split /\n/, told("SELECT id FROM fairq.q_q WHERE payload IN ('3', '4') ORDER BY id");
 $reader = held(claim(4));
 # (The page that is held up is in the way of those who read the table.)
-sql($node, "SET enable_seqscan = off; UPDATE fairq.q_q SET group_key = 'z' WHERE id = $three; SET session_replication_role = replica; DELETE FROM fairq.q_q WHERE id = $four");
+told("SET enable_seqscan = off; UPDATE fairq.q_q SET group_key = 'z' WHERE id = $three; SET session_replication_role = replica; DELETE FROM fairq.q_q WHERE id = $four; RESET session_replication_role; RESET enable_seqscan");
 is((goes_on($reader))[0], '2 5 6 7', 'a task is in another group, which is paused, and one is gone: these are not claimed');
 is(acknowledged(), 4, 'the others are done');
 is(claimed(9), '', 'nothing is left');
-sql($node, "SELECT fairq.resume_group('q', 'z')");
-is(sql($node, "SELECT payload, group_key FROM fairq.claim('q', 9)"), '3|z', 'and it comes when its group is resumed');
+told("SELECT fairq.resume_group('q', 'z')");
+is(told("SELECT payload, group_key FROM fairq.claim('q', 9)"), '3|z', 'and it comes when its group is resumed');
+$one->quit;
 nothing_swept($node);
 
 $node->stop;
