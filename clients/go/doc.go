@@ -24,7 +24,7 @@ A [Client] enqueues tasks, in a transaction of the application if it likes:
 A [Runner] claims them and has workers do them:
 
 	workers := pgfairq.NewWorkers()
-	pgfairq.AddWorker(workers, &SendWorker{mailer})
+	pgfairq.AddWorker[SendArgs](workers, &SendWorker{mailer}) // from Go 1.21 on without [SendArgs]
 	runner, err := pgfairq.NewRunner(db, workers, pgfairq.RunnerConfig{Queues: []string{"emails"}})
 	...
 	err = runner.Run(ctx) // until ctx ends
