@@ -2,9 +2,8 @@
 // What is published, and what the pages say of it, as printed: from a checkout that nothing was built in, with the
 // packages that npm would fetch, which a registry in this process has. Seen to fail:
 // - "the archive": "files" of package.json is left out
-// - "as printed": "npx pgfairq-dashboard" in the page, which asks for a package that is not ours; "npm install" of the
-//   directory in place of the archive; types that the page does not install
-// - "types": data of add() that is any
+// - "no page has npx": "npx pgfairq-dashboard" and "npm install pgfairq" in README.md
+// - "bad is refused": data of NamedTask.add() that is any
 
 const test = require('node:test');
 const assert = require('node:assert');
