@@ -3,7 +3,7 @@
 #
 # Seen to fail: with refused rows taken for ones that must wait these stay, and what is behind
 # them; with rows sent in the order of lines instead of ids a chain over two groups comes
-# later than its beginning; with the delay as it was written it is counted from the move.
+# later than its beginning.
 
 use strict;
 use warnings;

@@ -11,8 +11,7 @@
 # Seen to fail: where the target does not look whether it has moved a row, and where a result
 # goes to the inbox whether it is awaited or not, tasks and results are there twice; where
 # that is not awaited which is not there yet, a result is lost; where a row that comes again
-# does not have its result brought again, too; without jit off and time enough for a batch,
-# the load does not come to its end.
+# does not have its result brought again, too.
 
 use strict;
 use warnings;
