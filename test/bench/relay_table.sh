@@ -2,9 +2,10 @@
 # test/bench/relay_table.sh [ROUNDS [ROWS]]
 #
 # What pgfairq-relay --from-table costs, on TWO throwaway clusters, of which one has no
-# pgfairq: rows a second by the size of batches and time of a processor for each, the latency that it adds, and what
-# becomes of both while a snapshot of the origin is held. Prints Markdown tables, with
-# medians of three (or ROUNDS) rounds of 20,000 (or ROWS) rows; keeps nothing.
+# pgfairq: rows a second by the size of batches, and the time of a processor for each;
+# the latency that it adds; and what becomes of both while a snapshot of the origin is
+# held. Prints Markdown tables, with medians of three (or ROUNDS) rounds of 20,000 (or
+# ROWS) rows; keeps nothing.
 #
 # It needs pgfairq installed in the server of PG_CONFIG, or BUILD=1: then it is
 # built and installed into a copy of that server first. BENCH_DIR: where the

@@ -1,7 +1,9 @@
 # clients/relay/pgfairq-relay --from-table: what travels from an ordinary table, what is
 # refused and why, results, and what the roles of doc/managed.md may do.
 #
-# Seen to fail: FAIL
+# Seen to fail: with refused rows taken for ones that must wait these stay, and what is behind
+# them; with rows sent in the order of lines instead of ids a chain over two groups comes
+# later than its beginning.
 
 use strict;
 use warnings;

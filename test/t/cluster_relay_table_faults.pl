@@ -8,7 +8,10 @@
 # journal outside of both databases (test/load/table_relay_load.py): each row that was
 # committed is one task and has one result, in its order.
 #
-# Seen to fail: FAIL
+# Seen to fail: where the target does not look whether it has moved a row, and where a result
+# goes to the inbox whether it is awaited or not, tasks and results are there twice; where
+# that is not awaited which is not there yet, a result is lost; where a row that comes again
+# does not have its result brought again, too.
 
 use strict;
 use warnings;

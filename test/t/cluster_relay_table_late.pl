@@ -2,7 +2,10 @@
 # found, in their order, without reading everything again; by a model
 # (test/load/table_relay_late.py), and with transactions that are open for long.
 #
-# Seen to fail: FAIL
+# Seen to fail: with what was seen taken for settled at once, or when the transactions of a
+# snapshot are over (whose end, xmax, is not above all that have begun), rows are settled that
+# are not committed; with lines that are read from the lowest row that is known, a row comes
+# after one that was written when it was committed.
 
 use strict;
 use warnings;
