@@ -2,7 +2,7 @@
 
 Seen to fail: outcome() without awaiting_of() (as many connections as there are waiters), note() without its look at keep_done (a queue that keeps nothing: an end that was
 waited for is not known), _serve() without _each() (a queue that is dropped has all fail), without the second try (a
-restart of the server has all fail), awaiting_of() without the process (a child waits for ever).
+connection that is lost has all fail), awaiting_of() without the process (a child waits for ever).
 """
 
 import asyncio
@@ -153,17 +153,24 @@ def test_one_that_cannot_be_looked_for(make_queue):
         assert waits[1].result(100) == "done"
 
 
-def test_restarts(make_queue):
+def test_connections_that_are_lost(make_queue, database, count):
+    """There is another one, and nobody learns of it; where there is no server all are told."""
     queue = make_queue(keep_done=3600)
     queue.task()(lambda payload, context: "done")
+    waiting = Queue(named(database, "lost"), queue.name)
     task = queue.enqueue(1)
-    with ThreadPoolExecutor(1) as threads:
-        wait = threads.submit(queue.await_result, task, 100)
-        part_server.wait_until(lambda: awaiting_now() and awaiting_now()[0].is_known, "it is looked for")
-        part_server.restart()
+    with ThreadPoolExecutor(1) as threads, psycopg.connect(database, autocommit=True) as connection:
+        wait = threads.submit(waiting.await_result, task, 100)
+        for _ in range(3):
+            part_server.wait_until(lambda: count("lost", LOOKS) == 1, "one looks")
+            pid, = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'lost' AND query LIKE '%fairq.await(a.%'").fetchone()
+            connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+            gone = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+            part_server.wait_until(lambda: connection.execute(gone, (pid,)).fetchone() == (0,), "it is gone")
         Worker(queue).run(drain=True)
-        assert outcome_or_error(wait, queue, task) == "done"
-        task = queue.enqueue(2)
+        assert wait.result(100) == "done"
+    task = queue.enqueue(2)
+    with ThreadPoolExecutor(1) as threads:
         wait = threads.submit(queue.await_result, task, 100)
         part_server.wait_until(lambda: awaiting_now() and awaiting_now()[0].is_known, "it is looked for")
         part_server.stop("immediate")
@@ -172,14 +179,6 @@ def test_restarts(make_queue):
                 wait.result(100)
         finally:
             part_server.start()
-
-
-def outcome_or_error(wait, queue, task):
-    """A connection that is made while the server ends is refused: who waits is told, and asks again."""
-    try:
-        return wait.result(100)
-    except psycopg.OperationalError:
-        return queue.await_result(task, 100)
 
 
 def test_a_pool_and_a_fork(make_queue, database):

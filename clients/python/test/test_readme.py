@@ -56,23 +56,35 @@ def run(command, directory, checkout, **variables):
     return done.stdout
 
 
-@pytest.mark.parametrize("page, name", [(README, "install"), (os.path.join(CHECKOUT, "doc/clients.md"), "the suite python runs it")])
-def test_installation(page, name, tmp_path, checkout):
-    text = read(page)
-    blocks = {**{name: code for name, _, code in EXAMPLE.findall(text)}, **dict(UNTESTED.findall(text))}
-    assert "usage: pgfairq" in run(blocks[name], tmp_path, checkout)
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory, examples, checkout):
+    """Where an installation as README.md has it puts its programs."""
+    directory = tmp_path_factory.mktemp("installed")
+    assert "usage: pgfairq" in run(examples["install"], directory, checkout)
+    return str(directory / "venv/bin")
+
+
+def lines(block):
+    return [line.split("#")[0].strip() for line in block.splitlines()]
+
+
+def test_installation(examples, programs, tmp_path, checkout):
+    """In the environment, and with its types; the lines of doc/clients.md are the same ones."""
     code = "import pgfairq, pgfairq.testing; print(pgfairq.__file__)"
-    assert run(f"venv/bin/python -c '{code}'", tmp_path, checkout).startswith(str(tmp_path / "venv"))
-    packages, = re.findall(r"apt-get install (python3-venv.*)", text)
+    place = run(f"{programs}/python -c '{code}'", tmp_path, checkout).strip()
+    assert place.startswith(os.path.dirname(programs)) and os.path.exists(os.path.join(os.path.dirname(place), "py.typed"))
+    pages = [read(README), read(os.path.join(CHECKOUT, "doc/clients.md"))]
+    others = [dict(UNTESTED.findall(page)) for page in pages]
+    assert lines(others[1]["the suite python runs it"]) == lines(examples["install"])
+    assert lines(others[1]["the suite python runs this, too"]) == lines(examples["without an installation"])
     needs = read(os.path.join(CHECKOUT, "clients/python/test/needs.sh")) + read(os.path.join(CHECKOUT, "test/scripts/prerequisites.sh"))
-    assert [package for package in packages.split() if package not in needs.split()] == []
+    for page in pages:
+        packages, = re.findall(r"^apt-get install (python3-venv[^#\n]*)", page, re.M)
+        assert [package for package in packages.split() if package not in needs.split()] == []
 
 
-@pytest.mark.parametrize("page, name", [(README, "without an installation"), (os.path.join(CHECKOUT, "doc/clients.md"), "the suite python runs this, too")])
-def test_without_an_installation(page, name, tmp_path, checkout):
-    text = read(page)
-    blocks = {**{name: code for name, _, code in EXAMPLE.findall(text)}, **dict(UNTESTED.findall(text))}
-    assert "usage: pgfairq" in run(blocks[name], tmp_path, checkout)
+def test_without_an_installation(examples, tmp_path, checkout):
+    assert "usage: pgfairq" in run(examples["without an installation"], tmp_path, checkout)
 
 
 def test_no_registry_is_asked_for_our_name():
@@ -84,18 +96,15 @@ def test_no_registry_is_asked_for_our_name():
 
 
 def python(code, directory, environment):
-    return subprocess.run([sys.executable, "-c", code], cwd=directory, env=environment, check=True, stdout=subprocess.PIPE, text=True,
+    return subprocess.run(["python", "-c", code], cwd=directory, env=environment, check=True, stdout=subprocess.PIPE, text=True,
                           timeout=120).stdout
 
 
-def test_examples(examples, tmp_path):
+def test_examples(examples, programs, tmp_path):
     conninfo = part_server.new_database(TABLES)
     name = psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"]
-    commands = tmp_path / "bin"
-    commands.mkdir()
-    (commands / "pgfairq").write_text(f'#!/bin/sh\nexec {sys.executable} -m pgfairq "$@"\n')
-    (commands / "pgfairq").chmod(0o755)
-    environment = {**os.environ, "PGDATABASE": name, "PATH": f"{commands}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PGDATABASE": name, "PATH": f"{programs}:{os.environ['PATH']}"}
+    del environment["PYTHONPATH"]
     (tmp_path / "app.py").write_text(examples["app.py"])
     worker = subprocess.Popen(["sh", "-c", "exec " + examples["work"]], cwd=tmp_path, env=environment)
     try:
@@ -162,6 +171,6 @@ def connection():
         yield made
         made.rollback()
 """)
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(directory), "test_app.py"], cwd=directory,
+    done = subprocess.run(["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(directory), "test_app.py"], cwd=directory,
                           env=environment, stdout=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
