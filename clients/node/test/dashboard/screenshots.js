@@ -54,7 +54,7 @@ async function produce(client, tick) {
     const burst = (tick + most) % 20 < 6 ? 6 : 1;
     await client.query(
       `SELECT fairq.enqueue('emails', jsonb_build_object('to', 'customer' || n || '@example.com', 'order', $2::int * 100 + n), group_key => $1,
-        name => (ARRAY['send receipt', 'send receipt', 'welcome', 'reset password'])[1 + n % 4])
+        name => (ARRAY['send receipt', 'send receipt', 'welcome', 'reset password'])[1 + (n + $2::int) % 4])
       FROM generate_series(1, $3::int) n`,
       [shop, tick, Math.ceil((most * burst) / 4)],
     );
@@ -110,7 +110,7 @@ const PICTURES = [
   ['queue-dark', '/queue?queue=emails', 'dark', 1000],
   ['tenants', '/tenants?queue=emails', 'light', 640],
   ['dead-dark', '/dead?queue=emails', 'dark', 640],
-  ['in-flight', '/leases', 'light', 520],
+  ['in-flight', '/leases?queue=invoices', 'light', 420],
 ];
 
 async function take(dashboard, directory) {
