@@ -52,24 +52,26 @@ BROUGHT = ("acked", "dead", "cancelled", "expired")
 COLUMNS = """id, created_at, queue, payload, group_key, subgroup_key, name, priority, cost, run_at, delay, expires_at, unique_key,
     on_duplicate, unique_for, max_attempts, max_lost, lease, headers, after, on_dead, wants_result"""
 
-# Lines with rows whose ids are in a range, from its beginning.
-LINES = """(SELECT json_build_object('rows', sum(rows), 'last', max(last), 'lines', json_agg(json_build_array(queue, group_key, first)))
-    FROM (SELECT queue, group_key, count(*) AS rows, min(id) AS first, max(id) AS last
+# Lines with rows whose ids are in a range, from its beginning. What is called outside of a
+# transaction with SETTINGS is named with its schema, where other roles create no functions.
+LINES = """(SELECT pg_catalog.json_build_object('rows', pg_catalog.sum(rows), 'last', pg_catalog.max(last),
+        'lines', pg_catalog.json_agg(pg_catalog.json_build_array(queue, group_key, first)))
+    FROM (SELECT queue, group_key, pg_catalog.count(*) AS rows, pg_catalog.min(id) AS first, pg_catalog.max(id) AS last
         FROM (SELECT id, queue, group_key FROM fairq_relay.outbox WHERE id > %s AND id <= %s ORDER BY id LIMIT %s) o
         GROUP BY queue, group_key) l)"""
 
 # What is new, and a part of what is read again.
-LOOK = "SELECT txid_snapshot_xmin(txid_current_snapshot()), %s, %s" % (LINES, LINES)
+LOOK = "SELECT pg_catalog.txid_snapshot_xmin(pg_catalog.txid_current_snapshot()), %s, %s" % (LINES, LINES)
 NO_END = 2 ** 63 - 1
 
 # Of a transaction: no plan that reads a whole table, whatever statistics say of it; and a
 # relay that is stopped does not stop the others for longer.
-SETTINGS = """set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-    set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('lock_timeout', '5s', true),
-    set_config('idle_in_transaction_session_timeout', %s, true), set_config('intervalstyle', 'postgres', true),
-    set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"""
+SETTINGS = """pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('jit', 'off', true), pg_catalog.set_config('enable_seqscan', 'off', true), pg_catalog.set_config('enable_bitmapscan', 'off', true),
+    pg_catalog.set_config('enable_hashjoin', 'off', true), pg_catalog.set_config('enable_mergejoin', 'off', true), pg_catalog.set_config('lock_timeout', '5s', true),
+    pg_catalog.set_config('idle_in_transaction_session_timeout', %s, true), pg_catalog.set_config('intervalstyle', 'postgres', true),
+    pg_catalog.set_config('synchronous_commit', pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true)"""
 
-BEGIN = "SELECT pg_try_advisory_xact_lock(%s), txid_current()::text::bigint, " + SETTINGS
+BEGIN = "SELECT pg_catalog.pg_try_advisory_xact_lock(%s), pg_catalog.txid_current()::text::bigint, " + SETTINGS
 
 # Some rows of each line in turn, without those that are locked. Of rows beyond the bytes of
 # a batch only the ids.
@@ -279,9 +281,10 @@ class TableRelay:
             try:
                 self.target = connect(self.options.to, self.name)
                 self.target.prepare_threshold = None    # of a pooler each transaction may have another connection
-                self.target.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
+                self.target.execute("SELECT pg_catalog.set_config('synchronous_commit', 'on', false) WHERE pg_catalog.current_setting('synchronous_commit') = 'off'")
                 # No compiler for statements that take a millisecond, whatever the planner thinks of functions.
-                self.target.execute("SELECT set_config('statement_timeout', %s, false), set_config('jit', 'off', false)", (self.timeout,))
+                self.target.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false), pg_catalog.set_config('statement_timeout', %s, false),"
+                                    " pg_catalog.set_config('jit', 'off', false)", (self.timeout,))
                 target, = self.one(self.target, "SELECT name FROM fairq_relay.target", "target", "target.sql")
                 if not self.target.execute("SELECT %s::interval >= '0'", (self.options.remember,)).fetchone()[0]:
                     raise Trouble("target", "--remember must not be below 0")
@@ -294,7 +297,7 @@ class TableRelay:
             try:
                 self.origin = connect(self.options.source, self.name)
                 self.origin.prepare_threshold = None
-                if self.origin.execute("SELECT current_setting('server_encoding')").fetchone()[0] == "SQL_ASCII":
+                if self.origin.execute("SELECT pg_catalog.current_setting('server_encoding')").fetchone()[0] == "SQL_ASCII":
                     raise Trouble("origin", "its encoding is SQL_ASCII: its texts may be in any")
                 self.origin.execute("LISTEN fairq_relay_outbox")
             except psycopg.Error as error:
