@@ -70,12 +70,15 @@ class ReadmeTest < FairqTest
   end
 
   def test_the_tests_of_the_page
+    ActiveJob::Base.queue_adapter = :test # as the page says
     eval(block("tests"), TOPLEVEL_BINDING.dup, "README.md")
     names = Object.const_get(:ExportJobTest).runnable_methods
     assert_equal 1, names.size
     result = Object.const_get(:ExportJobTest).new(names.first).run
     assert_predicate result, :passed?, result.to_s
     assert_operator result.assertions, :>, 2
+  ensure
+    ActiveJob::Base.queue_adapter = :fairq
   end
 
   # What the page's subscriber asks of OpenTelemetry.

@@ -9,6 +9,11 @@ require "active_job/test_case"
 class TestHelperTest < ActiveJob::TestCase
   include ActiveJob::Fairq::TestHelper
 
+  # As config.active_job.queue_adapter = :test.
+  def queue_adapter_for_test
+    ActiveJob::QueueAdapters::TestAdapter.new
+  end
+
   def test_active_jobs_own_helpers
     assert_enqueued_with(job: TenantJob, args: [{ tenant: 42, text: "x", pages: 2.5 }], queue: "default") do
       TenantJob.perform_later(tenant: 42, text: "x", pages: 2.5)

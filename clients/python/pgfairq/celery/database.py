@@ -44,6 +44,7 @@ class Database:
         # What comes with the answer to a statement is told to a handler only.
         self.connection.pgconn.notify_handler = self._tell
         self._direct: Optional[bool] = None
+        self._prepared: dict[str, bytes] = {}
         _open.add(self)
 
     def fileno(self) -> int:
@@ -80,7 +81,7 @@ class Database:
 
         with self.lock:
             try:
-                row = wire.transact(self.connection, named, values, self._is_direct(), told)
+                row = wire.transact(self.connection, named, values, self._prepared if self._is_direct() else None, told)
                 self._tell_all()
                 return row[2:]
             except psycopg.Error as error:

@@ -33,31 +33,48 @@ def call(connection: psycopg.Connection, statement: str, values: Mapping[str, An
     return _row(result)
 
 
-def transact(connection: psycopg.Connection, statement: str, values: Mapping[str, Any], at_once: bool,
+def transact(connection: psycopg.Connection, statement: str, values: Mapping[str, Any], prepared: "Optional[dict[str, bytes]]",
              begun: Callable[[Row], None]) -> Row:
-    """Its row, which begun() is given before the commit is asked for. at_once: the commit is asked for together
-    with the row, one message less; for who is sure to be given what the server has sent."""
+    """Its row, which begun() is given before the commit is asked for. prepared: the names of statements that the
+    server knows already. Who has such is_direct(), so the commit is asked for together with the row, one message
+    less: a row that the server has sent is not lost."""
     pgconn = connection.pgconn
-    arguments = _bound(statement, values)
+    text, parameters = _bound(statement, values)
     pgconn.enter_pipeline_mode()
     ended = False
     try:
-        pgconn.send_query_params(*arguments)
-        pgconn.send_flush_request()
-        if at_once:
-            pgconn.pipeline_sync()
-        result = _answer(pgconn)
+        if prepared is None:
+            pgconn.send_query_params(text, parameters)
+            pgconn.send_flush_request()
+            result = _answer(pgconn)
+        else:
+            result = _ask_prepared(pgconn, statement, text, parameters, prepared)
         if result.status == pq.ExecStatus.TUPLES_OK:
             begun(_row(result))
-        if not at_once:
+        if prepared is None:
             pgconn.pipeline_sync()
         failed = _sync(pgconn)
         pgconn.exit_pipeline_mode()
         ended = True
-        return _row(failed or result)
+        return _row(failed if failed and result.status == pq.ExecStatus.TUPLES_OK else result)
     finally:
         if not ended:   # an answer may still come, which is not for the next statement
             connection.close()
+
+
+def _ask_prepared(pgconn: Any, statement: str, text: bytes, parameters: "list[Optional[bytes]]", prepared: "dict[str, bytes]") -> Any:
+    name = prepared.get(statement, b"fairq_%d" % len(prepared))
+    if statement not in prepared:
+        pgconn.send_prepare(name, text)
+    pgconn.send_query_prepared(name, parameters)
+    pgconn.send_flush_request()
+    pgconn.pipeline_sync()
+    result = _answer(pgconn)
+    if statement not in prepared and result.status == pq.ExecStatus.COMMAND_OK:
+        prepared[statement] = name
+        _next(pgconn)   # the end of its answer
+        result = _answer(pgconn)
+    return result
 
 
 def is_direct(connection: psycopg.Connection) -> bool:

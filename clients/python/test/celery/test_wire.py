@@ -60,6 +60,23 @@ def test_an_error_is_of_its_statement_and_the_connection_is_good_after_it(databa
         assert database.execute("SELECT %s::int", (1,)) == [(1,)]
 
 
+def test_statements_are_prepared_once_where_that_holds(database):
+    statements = "SELECT count(*), count(DISTINCT statement) FROM pg_prepared_statements"
+    for n in (1, 2, 3):
+        assert database.transact("SELECT %(n)s::int + 1", {"n": n}, lambda begun, row: None) == (str(n + 1),)
+    assert database.transact("SELECT %(n)s::int + 2", {"n": 1}, lambda begun, row: None) == ("3",)
+    assert database.execute(statements) == [(2, 2)]
+    for _ in range(2):
+        with pytest.raises(Refused, match="nowhere"):
+            database.transact("SELECT max(n) FROM nowhere", {}, lambda begun, row: None)
+    assert database.execute(statements) == [(2, 2)]
+    database.execute("CREATE TEMP TABLE nowhere (n int)")
+    assert database.transact("SELECT max(n) FROM nowhere", {}, lambda begun, row: None) == (None,)
+    database._direct = False
+    assert database.transact("SELECT %(n)s::int + 4", {"n": 1}, lambda begun, row: None) == ("5",)
+    assert database.execute(statements) == [(3, 3)]
+
+
 @pytest.mark.parametrize("direct", [False, True])
 def test_an_error_of_the_commit(database, direct):
     """Of a deferred constraint, which is looked at then."""
