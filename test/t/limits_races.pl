@@ -6,6 +6,11 @@
 # in whichever moment, its group goes on; each task is done once.
 #
 # Seen to fail without these guards:
+# - the limit is asked once more, under its lock, before the line of what was parked is
+#   blocked (limit_room_block): groups stand still at once;
+# - a limit knows which lines are blocked (block, in limit_room.c): so, too;
+# - the look for room and the block are under one lock (limit_room_reserve): with that let go
+#   in between, and a pause of 20 us there. Without the pause two runs did not meet it.
 
 use strict;
 use warnings;

@@ -7,6 +7,12 @@
 # stuck; and a flood that is not committed, or a purge, holds nobody up.
 #
 # Seen to fail without these guards:
+# - a line that has no room for what comes back is read again (turn_candidates_put_back);
+# - what is parked takes three quarters of the room (turn_candidates_park): the costs beside it;
+# - what there was no room to park is read again (turns_read_dropped): it does not come;
+# - lines read less when there is little room (turn_candidates_are_few), and a group that is
+#   blocked keeps none of it then (take_first): 47,824 and 10,253 pages where 1,309 will do;
+# - a subgroup that is ahead of the others is not forgotten (is_reached): the user of weight 0.1.
 
 use strict;
 use warnings;
@@ -171,8 +177,10 @@ foreach my $round (1 .. 5)
 	my $n = 0;
 	$n++ while $n < 50 && $one->safe("SELECT subgroup_key FROM fairq.pop('q', 1)") ne 'light';
 	push @between, $n;
-	# Others need all entries there are.
-	$one->safe("DO \$\$ BEGIN FOR i IN 1 .. 150 LOOP PERFORM fairq.enqueue('others', '1', $round || 'g' || i); PERFORM fairq.pop('others', 1); COMMIT; END LOOP; END \$\$");
+	# Others take all entries there are.
+	$one->safe("DO \$\$ BEGIN FOR i IN 1 .. 100 LOOP PERFORM fairq.enqueue('others', '1', '$round-' || i); END LOOP; EXCEPTION WHEN configuration_limit_exceeded THEN NULL; END \$\$");
+	$one->safe("DO \$\$ BEGIN FOR i IN 1 .. 60 LOOP PERFORM fairq.enqueue('others', '1', '$round-' || i); END LOOP; END \$\$");
+	is($one->safe("SELECT count(*) FROM fairq.pop('others', 100)"), 60, 'others take nearly all entries there are');
 }
 like("@between", qr/^[01]( (9|10|11)){4}$/, 'a user of weight 0.1: ten of the other between two of his, whoever is forgotten meanwhile');
 
