@@ -125,7 +125,7 @@ sub goes_on
 
 # Claims and acks as short as can be: leases end while others find their groups at the limit.
 run_pgbench($node, { ack => "WITH c AS MATERIALIZED (SELECT id, receipt FROM fairq.claim('q', 9)) INSERT INTO done SELECT id, 'first' FROM c WHERE fairq.ack(receipt);\n" },
-	'-c', 6, '-j', 2, '-T', $seconds / 2)->ran_well('six clients claim and acknowledge');
+	'-c', 6, '-j', 2, '-T', int($seconds / 2) + 1)->ran_well('six clients claim and acknowledge');
 goes_on('then');
 
 my $work = "\\set n random(1, 4)\nCALL work(:n, '%s', %s);\n";
