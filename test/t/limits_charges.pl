@@ -10,6 +10,15 @@
 # before these.
 #
 # Seen to fail without these guards:
+# - what leads nowhere, or is not leased, gives its charge back (turns_refund, and its calls
+#   in claim_hand_led_nowhere and not_granted, one by one): what comes to nothing;
+# - a task is charged its own cost (claim_turns.c, look_at; turn_lines.c, add_task);
+# - one whose class was changed is not claimed at the turn of its old one (turns_is_of);
+# - what was leased and comes back keeps its tag (turn_candidates_put_back): rolled back;
+# - a group that has addresses again goes on from its line's tag (turn_lines_end): in and out;
+# - a group has a line again when a task of the overflow comes back (groups_given_back): back;
+# - a claim of some groups is charged for them (charge_levels): a claim of some groups.
+# Not so what was leased, was given back, and only then comes to nothing: it stays charged.
 
 use strict;
 use warnings;

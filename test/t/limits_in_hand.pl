@@ -10,6 +10,20 @@
 # leased, and nobody waits for room that was kept and is not needed.
 #
 # Seen to fail without these guards:
+# - a reading that is under way is told of what comes before its end (lowered, in
+#   turns_read_end and turn_candidates_put_back): who commits late, what is given back;
+# - who waits for a line passes it by (LINE_WAIT_MSECS), and goes on when the reading has
+#   ended or failed (turns_read_end, turns_at_abort): the other claim waits for ever;
+# - what is in hand goes back when a claim fails (claim_at_abort), to its turn and with its
+#   charge (turns_return), and so does its room (return_entry): a claim that fails;
+# - room is kept for what is in hand (limit_room_keep), at both levels or at none
+#   (limit_room_reserve), and asked for when it is leased (group_limits_take): settings;
+# - what is kept for those behind does not count then: the first ones come, not the last;
+# - a group that has a limit by default by now joins it (joins), with what it has in flight
+#   (limit_table_attach): limits by default;
+# - settings that change let a group go on (group_limits_change), and room that was kept by
+#   a limit which it has no more is given up (had_room): settings;
+# - what a refused task had kept is given up as any other (group_limits_take): two levels.
 
 use strict;
 use warnings;

@@ -6,6 +6,14 @@
 # happened; and what others have in their hands, or may not have, costs nobody else anything.
 #
 # Seen to fail without these guards:
+# - lanes beyond the number of buckets are looked at, too (take_from_class): other buckets;
+# - a claim with buckets takes turns of all lanes (turns_only): dealt buckets;
+# - a group that has room, but no token, waits for one (limit_room_unblock): a limit of each kind;
+# - groups go on when the defaults are changed (group_limits_defaults_changed): many groups;
+# - one whose class was changed is not claimed at the turn of its old one (turns_is_of): rows;
+# - the end of a prepared transaction has the overflow read again (lane_doubts_resolve), also
+#   if it is one too many for its lane (lane_doubts_add): prepared;
+# - who makes tasks of a line claimable tells those who wait (turn_lines_lower): many that wait.
 
 use strict;
 use warnings;
@@ -58,6 +66,9 @@ sub make_queue
 	return;
 }
 
+# Rows, in a session that stays.
+sub fetched { return map { [ split /\|/, $_, -1 ] } split /\n/, $one->safe($_[0]); }
+
 sub popped { return join ' ', split /\n/, $one->safe("SELECT payload FROM fairq.pop('q', $_[0])"); }
 
 sub claimed { return join ' ', split /\n/, $one->safe("SELECT payload FROM fairq.claim('q', $_[0])"); }
@@ -85,7 +96,7 @@ sub counts
 
 	wait_for(
 		sub {
-			@wrong = rows($node, <<'SQL');
+			@wrong = fetched(<<'SQL');
 WITH r AS (SELECT t.group_key, CASE WHEN l.id IS NOT NULL THEN 'l' ELSE t.state::text END AS state FROM fairq.q_q t LEFT JOIN fairq.leases l ON l.queue = 'q' AND l.id = t.id)
 SELECT q.what, q.n, count(r) FROM fairq.queue_stats, LATERAL (VALUES ('r', ready), ('o', overflow), ('l', leased), ('s', scheduled), ('d', dead)) q (what, n)
 	LEFT JOIN r ON r.state = q.what WHERE queue = 'q' GROUP BY 1, 2 HAVING q.n <> count(r)
@@ -230,7 +241,7 @@ foreach my $change (@changes)
 			$one->safe("SELECT count(*) FROM fairq.pop('q', 1)");
 			$one->safe("BEGIN; SELECT count(*) FROM fairq.claim('q', 2); ROLLBACK") if $when eq 'after';
 			my $came = '';
-			my $claim = sub { return join ', ', map { "@$_" } rows($node, "SELECT group_key, payload FROM fairq.pop('q', $_[0])") };
+			my $claim = sub { return join ', ', map { "@$_" } fetched("SELECT group_key, payload FROM fairq.pop('q', $_[0])") };
 
 			# Not committed when a claim comes to them; and then it is.
 			$two->safe("$_") foreach grep { /\w/ } split /; */, "$more$script";
@@ -242,7 +253,7 @@ foreach my $change (@changes)
 			counts($name);
 			# What was in another's hands comes when a pass has found it.
 			my @came = grep { /\w/ } split /, /, $came;
-			wait_for(sub { push @came, split /, /, $claim->(9); return sql($node, "SELECT count(*) FROM fairq.q_q WHERE state IN ('r', 'o')") == 0 });
+			wait_for(sub { push @came, split /, /, $claim->(9); return $one->safe("SELECT count(*) FROM fairq.q_q WHERE state IN ('r', 'o')") == 0 });
 			# One group after the other, each in its order.
 			@came = map { my $group = $_; grep { /^$group/ } @came } 'a', 'b';
 			is(join(', ', $more ? sort @came : @came), $more ? join(', ', sort split /, /, $comes) : $comes, "$name: comes what the rows say");
@@ -285,6 +296,7 @@ sql($node, "COMMIT PREPARED 'p1'; ROLLBACK PREPARED 'p2'; ROLLBACK PREPARED 'p12
 $comes->('and what others have not, and what was enqueued', 4, 24, 28, 38, 101);
 $_->quit foreach $one, $two;
 $node->restart;
+$one = session($node);
 sql($node, join '; ', map { (($_ % 3 ? 'COMMIT' : 'ROLLBACK') . " PREPARED 'p$_'", ($_ % 3 ? 'ROLLBACK' : 'COMMIT') . " PREPARED 'd$_'") } 3 .. 11);
 $comes->('and after a restart',
 	4, 24, 28, 38, 101, map({ 100 + $_ } grep { $_ % 2 && $_ % 3 } 3 .. 11), map({ 2 * $_ } grep { $_ % 2 == 0 && $_ % 3 == 0 } 3 .. 11), map({ 26 + $_ } grep { $_ % 3 } 3 .. 11));
@@ -293,15 +305,18 @@ counts('prepared');
 #
 # Many that wait, and one commit
 #
-$one = session($node);
-make_queue('max_ready_per_group => 1');
 sql($node, 'CREATE TABLE woken (id bigint PRIMARY KEY)');
-my $waiters = start_pgbench($node, { wait => "INSERT INTO woken SELECT id FROM fairq.claim('q', 1, wait => '100 s');\n" }, '-c', 64, '-j', 2, '-t', 1);
-ok(wait_event_of($node, 'Extension', "query LIKE '%woken%'", 64), '64 wait');
-sql($node, "SELECT fairq.enqueue_many('q', numbers(1, 100), '{a}')");
-$waiters->ran_well('all are woken by one commit');
-is(sql($node, 'SELECT count(*) FROM woken'), 64, 'each has a task');
-is($one->safe("SELECT count(*) FROM fairq.pop('q', 100)"), 36, 'and the rest is there');
+foreach my $settings ('max_ready_per_group => 1', 'subgroups => true')
+{
+	make_queue($settings);
+	$one->safe('TRUNCATE woken');
+	my $waiters = start_pgbench($node, { wait => "INSERT INTO woken SELECT id FROM fairq.claim('q', 1, wait => '10 min');\n" }, '-c', 64, '-j', 2, '-t', 1);
+	ok(wait_event_of($node, 'Extension', "query LIKE '%woken%'", 64), "$settings: 64 wait");
+	$one->safe("SELECT fairq.enqueue_many('q', numbers(1, 100), '{a}')");
+	$waiters->ran_well("$settings: all are woken by one commit");
+	is($one->safe('SELECT count(*) FROM woken'), 64, "$settings: each has a task");
+	is($one->safe("SELECT count(*) FROM fairq.pop('q', 100)"), 36, "$settings: and the rest is there");
+}
 
 #
 # Killed, promoted, restored with lines full
