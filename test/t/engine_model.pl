@@ -17,9 +17,10 @@
 # always keep its place (unique_keys.c); end a session when close_session is
 # called, not when that commits (sql_sessions.c); do not count off what is rolled back
 # (groups_untag): what group_stats says, which is compared whenever no transaction is open;
-# show a task that has several entries once for each (turn_walk.c), or of many groups at one
-# tag any first (inspect_tasks.c): what peek says; look for what is in no line before what is
-# in doubt (maintain.c): a task that a claim has passed over is not found by the next pass.
+# count the end of a lease for a subgroup and not for its group (groups_lease_ends); have room
+# kept by the limit of the subgroup alone (reserve, turns.c): a claim does not end. With seed
+# 57: look for what is in no line before what is in doubt (maintain.c), and a task that a
+# claim has passed over is not found by the next pass.
 # What was left of 150 steps: two enqueues (keeps its place); BEGIN, an enqueue, ROLLBACK
 # (groups_untag); an enqueue, a claim, BEGIN, an ack, ROLLBACK (an ack that is rolled
 # back); an enqueue, BEGIN, a claim, ROLLBACK (a claim that is).
