@@ -1,7 +1,8 @@
 package pgfairq
 
-// What needs no server. Seen to fail: a hook's context that ends the worker's (jobContext);
-// "hosts": all ports for each host; "merging": others before the call's own.
+// What needs no server. Seen to fail:
+// - "Connection strings": the first port for each host
+// - "Merging options": the arguments' own before those of the call
 
 import (
 	"context"

@@ -1,10 +1,11 @@
 package pgfairq_test
 
 // Sessions and connections that are lost while tasks are in work. Seen to fail:
-// - "A session that is lost": attempts are not told; the runner makes no new one
+// - "A session that is lost": attempts are not told
 // - "The connection for claims": it is not opened again
 // - "A commit that is lost on its way": the nack is not repeated while the server has not seen
 //   that the connection is gone
+// - "A locked table": the session waits for the lock without a limit
 
 import (
 	"bytes"

@@ -6,7 +6,11 @@ package pgfairq_test
 // - "A timeout": no timer in work
 // - "A task that is cancelled": no look at what is held with the heartbeat
 // - "MaxAttempts of a worker": the attempts of claims in place of those that failed
+// - "What an error means": Unrecoverable is not final; Cancel is a failure
+// - "A fallback": it is not asked for
 // - "Stop": no wait for those that run
+// - "Ahead of slow tasks": what has not begun is kept
+// - "Hooks and logs": Dead is not called
 // - "A result": keep_done is not asked for
 
 import (
