@@ -1,13 +1,14 @@
 # clients/relay/pgfairq-relay --from-table: what the worst tenant of an outbox does to others,
 # counted in rows and in batches, not in time.
 #
-# A tenant with 20,000 rows; two hundred tenants with ten each, whose keys all come before;
-# rows that are refused; rows that must wait: a newcomer is behind a batch or two. And
-# 20,000 rows that were removed, while a snapshot is held, so that no vacuum can take them
-# away: a row that comes then reads some tens of rows, not these.
+# A tenant with 20,000 rows; two hundred tenants with a hundred each; rows that are refused;
+# rows of 128 kB: a newcomer is behind a batch or two, or a turn of all. And 20,000 rows
+# that were removed, while a snapshot is held, so that no vacuum can take them away: a row
+# that comes then reads a few index entries, not these.
 #
 # Seen to fail: with a line that keeps its turn until it is empty the newcomer does not come;
-# with lines that are read from the front of the table 20,000 index entries are read for a row.
+# with lines that are read from their first row, removed or not, 2,000 index entries are read for
+# a row, as many as its group has had, and 20,000 rows take longer than a minute to move.
 
 use strict;
 use warnings;

@@ -22,12 +22,12 @@ use Test::More;
 
 my ($origin, $target) = origin_and_target();
 
-foreach my $seed (1 .. 6)
+foreach my $seed (1 .. 4)
 {
 	my ($out, $err) = ('', '');
 
 	ok( IPC::Run::run(
-			[ python_program('table_relay_late.py'), $origin->connstr('postgres'), $target->connstr('postgres'), $seed, 600 ],
+			[ python_program('table_relay_late.py'), $origin->connstr('postgres'), $target->connstr('postgres'), $seed, 400 ],
 			'>', \$out, '2>', \$err),
 		"seed $seed");
 	is($err, '', 'nothing went wrong with the relay');
