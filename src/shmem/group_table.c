@@ -434,7 +434,8 @@ reclaim_all(void)
 /*
  * Free entries of groups that can be forgotten.  Returns whether there were
  * any.  It takes a look at each group, under locks that others want: so unless
- * it has to be, that is not done again soon after it was in vain.
+ * it has to be, that is not done again soon after it was in vain.  It has not
+ * to for a claim that can do without, nor for whoever has very many.
  */
 static bool
 reclaim(bool has_to)
@@ -481,10 +482,12 @@ init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, Virtual
 
 /*
  * The entry of a group, made if there is none; of a subgroup with that of its
- * group.  NULL: there is none to be had.
+ * group.  NULL: there is none to be had; *many is set if its group has very
+ * many.
  */
 static FairGroup *
-make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, EntryFor what)
+make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, EntryFor what,
+		   bool *many)
 {
 	GroupKey	key = key_of(queue, class, name);
 	uint32		hash = group_table_hash(&key);
@@ -504,11 +507,15 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, E
 	{
 		GroupName	name_above = group_name_above(name);
 
-		above = make_entry(queue, class, &name_above, v, what);
-		if (above == NULL ||
-			(what == ENTRY_NEW_TASK &&
-			 above->subgroups >= settings_max_groups - group_table->used))
+		above = make_entry(queue, class, &name_above, v, what, many);
+		if (above == NULL)
 			return NULL;
+		if (what == ENTRY_NEW_TASK &&
+			above->subgroups >= settings_max_groups - group_table->used)
+		{
+			*many |= above->subgroups > (uint32) settings_max_groups / RECLAIM_PART;
+			return NULL;
+		}
 		/* Now, or the next entry that is wanted may be this. */
 		above->subgroups++;
 		key.above = above - group_entries;
@@ -548,6 +555,7 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 	for (;;)
 	{
 		FairGroup  *group;
+		bool		rests = (what == ENTRY_UNCOUNTED);
 
 		LWLockAcquire(lock, LW_EXCLUSIVE);
 		group = search_chain(hash, &key);
@@ -556,13 +564,13 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 		LWLockRelease(lock);
 
 		LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-		group = make_entry(queue, class, name, v, what);
+		group = make_entry(queue, class, name, v, what, &rests);
 		if (group != NULL)
 			LWLockAcquire(lock, LW_EXCLUSIVE);
 		LWLockRelease(&group_table->creation_lock);
 		if (group != NULL)
 			return group;
-		if (reclaims-- == 0 || !reclaim(what == ENTRY_KNOWN_TASK))
+		if (reclaims-- == 0 || !reclaim(!rests))
 			return NULL;
 	}
 }

@@ -7,7 +7,7 @@ BEGIN
 	FOR i IN 1 .. 200 LOOP
 		PERFORM count(*) FROM fairq.claim('theirs', 7, group_keys => '{hog}');
 		ROLLBACK;
-		PERFORM fairq.enqueue('theirs', '2', 'hog', subgroup_key => 'never ' || i);
+		PERFORM attack.try(format('SELECT fairq.enqueue(''theirs'', ''2'', ''hog'', subgroup_key => ''never %s'')', i));
 		ROLLBACK;
 		PERFORM fairq.pop('theirs', 3, group_keys => '{hog}');
 		ROLLBACK;
