@@ -11,7 +11,8 @@
 # Seen to fail: where the target does not look whether it has moved a row, and where a result
 # goes to the inbox whether it is awaited or not, tasks and results are there twice; where
 # that is not awaited which is not there yet, a result is lost; where a row that comes again
-# does not have its result brought again, too.
+# does not have its result brought again, too; without the time
+# in the key of what was moved, an id that is given out again is no task.
 
 use strict;
 use warnings;
