@@ -15,9 +15,9 @@ class RecurringTest < FairqTest
   end
 
   def teardown
-    sql("SELECT fairq.unschedule(name) FROM fairq.schedules")
-    super
+    super # ends the workers first
     ActiveJob::Fairq.application = nil
+    sql("SELECT fairq.unschedule(name) FROM fairq.schedules")
   end
 
   def file(text)
