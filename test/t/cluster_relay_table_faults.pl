@@ -11,8 +11,9 @@
 # Seen to fail: where the target does not look whether it has moved a row, and where a result
 # goes to the inbox whether it is awaited or not, tasks and results are there twice; where
 # that is not awaited which is not there yet, a result is lost; where a row that comes again
-# does not have its result brought again, too; without the time
-# in the key of what was moved, an id that is given out again is no task.
+# does not have its result brought again, too; without the time in the key of what was moved,
+# an id that is given out again is no task; without the lock of a batch two relays break the
+# order; without the end of an idle transaction a relay that is stopped stops the other.
 
 use strict;
 use warnings;
