@@ -3,7 +3,7 @@
  *
  * Seen to fail: perform() called by the first POST, whatever `confirmed` says (weights are set
  * before they are confirmed); one name of cookies for all ports (signing in at another dashboard
- * signs out here); revivedOf() that has NULL for the name, or for the tenant.
+ * signs out here).
  */
 'use strict';
 

@@ -2,10 +2,8 @@
  * Dead tasks by name and error, what is done to many at a time, how it is undone, and the line that each leaves in the
  * audit.
  *
- * Seen to fail: errorOf() that leaves numbers as they are; narrowed() without its condition on the error, or on the
- * name; deadGroups() that goes on from the first task; cancel() that keeps nothing; undo() that does not ask for the
- * number of what is undone; retryEdited() without its look at the unique key; audit lines that are written after the
- * commit (with a file that cannot be written the tasks are gone); a dashboard whose audit file is a directory.
+ * Seen to fail: errorOf() that leaves numbers as they are; cancel() that keeps nothing; retryEdited() without its look at
+ * the unique key; audit lines that are written after the commit (with a file that cannot be written the tasks are gone).
  */
 'use strict';
 

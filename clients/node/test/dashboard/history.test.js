@@ -2,8 +2,7 @@
  * Charts that survive a restart: minutes in a table, which is the dashboard's own; ranges, axes, and what a chart says of
  * a moment.
  *
- * Seen to fail: quantile() without what was counted before; minutes() with one step for all; prepareHistory() that does
- * not ask whose the schema is; addMinute() without its DELETE; places() without its gaps.
+ * Seen to fail: quantile() without what was counted before; addMinute() without its DELETE; places() without its gaps.
  */
 'use strict';
 

@@ -1,8 +1,8 @@
 /**
  * With a script: pages that bring themselves up to date, and what they leave alone; the same by the keyboard alone.
  *
- * Seen to fail: busy() that is always false (a box that was ticked is not any more); X-Live that takes the notice; a
- * script that replaces what is not the page (the sign-in after a restart); outlines taken away by the stylesheet.
+ * Seen to fail: busy() that asks only whether the page is hidden (what was chosen is lost); outlines taken away by the
+ * stylesheet.
  */
 'use strict';
 

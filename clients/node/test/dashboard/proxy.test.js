@@ -2,10 +2,8 @@
  * Behind a proxy: a base path, visitors whom its headers name, with roles; what programs ask for: JSON of every page, and
  * /healthz.
  *
- * Seen to fail: withoutBase() that gives back its argument; a link without address() (the page of a queue); mayAct()
- * without its look at the role; named() that takes the first of two headers; visits by user alone, whatever the role
- * (a viewer acts with an operator's number); a page that puts nothing into its data; /healthz behind checkHost(); a token
- * in Authorization that is not compared.
+ * Seen to fail: withoutBase() that gives back its argument; mayAct() without its look at the role; header() that takes the
+ * first of two; a page that puts nothing into its data; a token in Authorization that is not compared.
  */
 'use strict';
 

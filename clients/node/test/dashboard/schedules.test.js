@@ -1,9 +1,8 @@
 /**
  * What can be done to schedules: run now, pause, edit, remove, each undone; what became of their tasks.
  *
- * Seen to fail: put() that leaves out the headers, the subgroup or the priority (an edit loses them); runNow() without
- * its header (the task is not among the results); resultsOf() without its condition; definition() that does not ask for
- * the payload (a role that may not see it writes null).
+ * Seen to fail: put() that leaves out the headers (a pause loses them); runNow() without its header (the task is not among
+ * the results); definition() that does not ask for the payload (a role that may not see it gets another error).
  */
 'use strict';
 
