@@ -79,6 +79,8 @@ def check_readme(pages):
 def check_named(anchors):
     wrong = []
     for path in glob.glob("**", recursive=True):
+        if "node_modules/" in path:
+            continue
         if os.path.isfile(path) and path.endswith((".c", ".h", ".sql", ".py", ".pl", ".pm", ".sh", ".spec", "Makefile", ".json")):
             for name in NAMED.findall(read(path)):
                 if leads_nowhere(name, "", anchors):
