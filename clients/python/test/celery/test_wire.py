@@ -9,8 +9,10 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -101,11 +103,19 @@ def test_what_has_begun_is_said_before_the_commit(database, direct, monkeypatch)
     assert order == [("xyx",), "end"]
 
 
-def test_who_is_at_the_other_end(database, tmp_path):
+@pytest.fixture
+def sockets():
+    """A directory whose path leaves room: that of a socket has 107 bytes, and tmp_path may have as many."""
+    with tempfile.TemporaryDirectory(prefix="wire") as directory:
+        yield Path(directory)
+
+
+def test_who_is_at_the_other_end(database, sockets):
     """The server itself, or something between that passes everything on."""
     assert wire.is_direct(database.connection)
-    between, target = socket.socket(socket.AF_UNIX), conninfo_to_dict(conninfo("postgres"))["host"]
-    between.bind(str(tmp_path / ".s.PGSQL.5432"))
+    between, info = socket.socket(socket.AF_UNIX), database.connection.info
+    target = f"{info.host}/.s.PGSQL.{info.port}"
+    between.bind(str(sockets / f".s.PGSQL.{info.port}"))
     between.listen()
 
     def carry(source, sink):
@@ -115,37 +125,37 @@ def test_who_is_at_the_other_end(database, tmp_path):
 
     def accept():
         client, server = between.accept()[0], socket.socket(socket.AF_UNIX)
-        server.connect(f"{target}/.s.PGSQL.5432")
+        server.connect(target)
         for ends in ((client, server), (server, client)):
             threading.Thread(target=carry, args=ends, daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
-    other = Database({**conninfo_to_dict(conninfo("postgres")), "host": str(tmp_path)})
+    other = Database({**conninfo_to_dict(conninfo("postgres")), "host": str(sockets)})
     assert not wire.is_direct(other.connection)
     assert other.transact("SELECT %(n)s::int", {"n": 7}, lambda begun, row: None) == ("7",)
     other.close()
 
 
 @pytest.fixture
-def pooler(tmp_path):
+def pooler(sockets):
     """Where PgBouncer is, in transaction mode, with two connections to the server."""
-    (tmp_path / "ini").write_text(f"""
+    (sockets / "ini").write_text(f"""
 [databases]
 postgres = host={os.environ['PGHOST']} user={os.environ['PGUSER']}
 [pgbouncer]
 listen_addr =
 listen_port = 6432
-unix_socket_dir = {tmp_path}
+unix_socket_dir = {sockets}
 auth_type = any
 pool_mode = transaction
 default_pool_size = 2
-logfile = {tmp_path}/log
+logfile = {sockets}/log
 """)
     program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
-    process = subprocess.Popen([program, "-q", str(tmp_path / "ini")], stdin=subprocess.DEVNULL)
-    wait_until(lambda: (tmp_path / ".s.PGSQL.6432").exists() or process.poll() is not None, "PgBouncer listens")
-    assert process.poll() is None, (tmp_path / "log").read_text()
-    yield {**conninfo_to_dict(conninfo("postgres")), "host": str(tmp_path), "port": "6432"}
+    process = subprocess.Popen([program, "-q", str(sockets / "ini")], stdin=subprocess.DEVNULL)
+    wait_until(lambda: (sockets / ".s.PGSQL.6432").exists() or process.poll() is not None, "PgBouncer listens")
+    assert process.poll() is None, (sockets / "log").read_text()
+    yield {**conninfo_to_dict(conninfo("postgres")), "host": str(sockets), "port": "6432"}
     process.terminate()
     process.wait()
 
