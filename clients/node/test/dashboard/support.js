@@ -16,8 +16,17 @@ let databases = 0;
 
 /** What is to be ended at the end of a file, also when one of its tests has failed before it did so. */
 const open = new Set();
+/** The databases of a file: each has a background worker, of which the server has no more than eight. */
+const made = [];
 after(async () => {
   await Promise.all([...open].map((end) => end().catch(() => undefined)));
+  if (made.length > 0) {
+    const admin = await connect('postgres');
+    for (const name of made) {
+      await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
+    }
+    await admin.end();
+  }
 });
 
 async function connect(database, user = 'postgres') {
@@ -34,6 +43,7 @@ async function newDatabase() {
   const name = `dashboard_${process.pid}_${databases}`;
   const admin = await connect('postgres');
   await admin.query(`CREATE DATABASE ${name}`);
+  made.push(name);
   await admin.end();
   const client = await connect(name);
   await client.query('CREATE EXTENSION pgfairq');
