@@ -19,7 +19,7 @@ import re
 import sys
 
 PLACES = ["clients/**/*", "monitoring/**/*", "test/demo/*", "packaging/**/*"]
-SKIPPED = re.compile(r"(^|/)(node_modules|dist|build|test|__pycache__|\.node)/")
+SKIPPED = re.compile(r"(^|/)(node_modules|dist|build|test|__pycache__|\.node)/|_test\.go$")
 
 # A table by its name; a name that is put together; a statement that is filled with one, or
 # goes on with one; the name as the server tells it.
