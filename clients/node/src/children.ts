@@ -81,8 +81,10 @@ class Child {
   private async hear(message: FromChild): Promise<void> {
     if (message.kind === 'call') return this.answer(message);
     if (message.n !== this.n) return;
-    if (message.kind === 'done') this.work?.resolve(message.value);
-    else this.work?.reject(errorFrom(message.error));
+    const { work } = this;
+    this.work = undefined; // at once: a call that came with this message comes too late
+    if (message.kind === 'done') work?.resolve(message.value);
+    else work?.reject(errorFrom(message.error));
   }
 
   private async answer({ n, call, method, values }: FromChild & { kind: 'call' }): Promise<void> {
