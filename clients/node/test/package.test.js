@@ -59,6 +59,13 @@ function checkout(t) {
   return path.join(directory, '../..');
 }
 
+/** The directory of an application. Without a package.json npm would look for one above, and install there. */
+function application(t, name) {
+  const directory = temporary(t, name);
+  fs.writeFileSync(path.join(directory, 'package.json'), '{ "private": true }');
+  return directory;
+}
+
 /** A shell that runs what the pages print, with the checkout and a directory in place of theirs. */
 async function shell(t, env) {
   const [clone, archives, npm] = [checkout(t), temporary(t, 'archives'), await registry(temporary(t, 'npm'))];
@@ -95,7 +102,7 @@ test('what the pages print works as printed, and asks no registry for a name tha
   const sources = Object.keys(blocks).filter((name) => name.endsWith('.ts'));
   const address = `postgresql://${config.user}@/${config.database}?host=${encodeURIComponent(config.host)}`;
   const { asked, begin, run } = await shell(t, { PGHOST: config.host, PGUSER: config.user, PGDATABASE: config.database, DATABASE_URL: address });
-  const cwd = temporary(t, 'application');
+  const cwd = application(t, 'application');
   for (const name of sources) fs.writeFileSync(path.join(cwd, name), blocks[name]);
   await run(blocks.install, cwd);
 
@@ -126,13 +133,13 @@ test('what the pages print works as printed, and asks no registry for a name tha
   }
   assert.deepStrictEqual(await rows('SELECT id, sum FROM scaled'), [{ id: 7, sum: 295 }]);
 
-  const elsewhere = temporary(t, 'elsewhere');
+  const elsewhere = application(t, 'elsewhere');
   const dashboard = begin(`exec ${blocks['the dashboard'].trim()} --listen 127.0.0.1:0`, { cwd: elsewhere, detached: true });
   await until('the dashboard listens', () => dashboard.lines.some((line) => /http:\/\/127\.0\.0\.1:\d+\//.test(line)));
   process.kill(-dashboard.child.pid, 'SIGTERM');
   await dashboard.ended;
 
-  const second = temporary(t, 'second');
+  const second = application(t, 'second');
   const page = fs.readFileSync(path.join(HERE, '../../doc/clients.md'), 'utf8');
   const installed = page.match(/```sh\n(\(cd [^`]*npm install [^`]*)```/)[1];
   await run(installed, second);
