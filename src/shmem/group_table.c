@@ -85,6 +85,9 @@ group_table_shmem_init(void *area, bool found)
 
 	LWLockInitialize(&group_table->creation_lock,
 					 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
+	StaticAssertStmt(offsetof(FairGroup, slot) % 64 == 0 &&
+					 offsetof(FairGroup, line.lane) == offsetof(FairGroup, slot) + 64,
+					 "what is compared in a heap is in one cache line");
 	group_table->free = all_entries_free;
 	group_table->used = 0;
 	pg_atomic_init_u64(&group_table->reclaim_at, 0);

@@ -109,6 +109,17 @@ groups_enter(QueueState *queue, int class, const GroupName *name)
 }
 
 /*
+ * Are at least half of all entries free?  Then no group has more subgroups than
+ * there are entries left, and none is refused one.  Without the lock: as it was
+ * a moment ago.
+ */
+bool
+groups_are_few(void)
+{
+	return ((volatile GroupTable *) group_table)->used <= (uint32) settings_max_groups / 2;
+}
+
+/*
  * Give a task of a group its tags: S = max(v, F), F = S + cost / weight, where
  * v is in tag->start, as the caller has read it.  While the group has overflow
  * its tags go on in its line (turns.c).

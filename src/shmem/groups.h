@@ -89,6 +89,7 @@ typedef struct GroupInfo
 	pg_uuid_t	id;				/* of the whole key */
 } GroupInfo;
 
+extern bool groups_are_few(void);
 extern bool groups_enter(QueueState *queue, int class, const GroupName *name);
 extern bool groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 					   bool may_overflow, GroupTag *tag);

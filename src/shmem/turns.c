@@ -233,6 +233,13 @@ stand(pairingheap_node **root, pairingheap_comparator compare, FairGroup *group,
 	line->standing = stands;
 }
 
+/* T2: is a group to stand in its heap? */
+static inline bool
+has_turn(const FairGroup *group)
+{
+	return turns_has_any(group) && !group->line.blocked;
+}
+
 /* Where a group that stands has its turn, and whether a task can be taken. */
 static LaneView
 turn_of(FairGroup *group, LaneEntry *turn)
@@ -267,22 +274,18 @@ turns_show_first(Lane *lane)
 void
 turns_take_place(FairGroup *group)
 {
-	GroupLine  *line = &group->line;
 	FairGroup  *above = group_above(group);
+	FairGroup  *whole = group_whole(group);
 	Lane	   *lane = turns_home(group);
 
-	if (above == NULL)
-		stand(&lane->turns, compare_turns, group, turns_has_any(group) && !line->blocked);
-	else
-	{
-		stand(&above->line.subgroups, compare_subgroups, group,
-			  turns_has_any(group) && !line->blocked);
-		stand(&lane->turns, compare_turns, above, turns_has_any(above) && !above->line.blocked);
-	}
+	if (above != NULL)
+		stand(&above->line.subgroups, compare_subgroups, group, has_turn(group));
+	stand(&lane->turns, compare_turns, whole, has_turn(whole));
 	turns_show_first(lane);
 	lane_check(lane);
 }
 
+/* Where a line has its turn now, if it has one. */
 TurnPlace
 turns_place(FairGroup *group)
 {
@@ -302,9 +305,8 @@ void
 turns_take_place_if_moved(FairGroup *group, const TurnPlace *before)
 {
 	TurnPlace	now = turns_place(group);
-	bool		stands = turns_has_any(group) && !group->line.blocked;
 
-	if (stands != group->line.standing || now.kept != before->kept ||
+	if (has_turn(group) != group->line.standing || now.kept != before->kept ||
 		virtual_time_compare(now.tag, before->tag) != 0 ||
 		virtual_time_compare(now.above, before->above) != 0)
 		turns_take_place(group);

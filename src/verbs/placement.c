@@ -201,10 +201,12 @@ placement_move(Placement *placement, RowReader *row, char from,
 bool
 placement_has_room(RowReader *row)
 {
-	GroupName	name = row_reader_group(row);
+	GroupName	name;
 
-	return row->info->policy != QUEUE_FAIR ||
-		groups_enter(row->info->state, row_reader_class(row), &name);
+	if (row->info->policy != QUEUE_FAIR || likely(groups_are_few()))
+		return true;
+	name = row_reader_group(row);
+	return groups_enter(row->info->state, row_reader_class(row), &name);
 }
 
 /*
