@@ -27,7 +27,7 @@ BINARY = "binary"   # of a call: what it returns is asked for in the protocol's 
 class Bench:
     def __init__(self, arguments):
         self.conninfo, self.counts = arguments.conninfo, arguments.counts
-        self.number = itertools.count()
+        self.number, self.user = itertools.count(), itertools.count()
         # Calls of one task, of a hundred. Between the two runs with a hundred lie 8200 tasks: each of the 16
         # buckets reads the next 512 entries of its index once. (Those with one are too short for that.)
         self.lengths = {1: 300 if arguments.quick else 1000, 100: 41}
@@ -71,7 +71,8 @@ class Bench:
     def enqueue(self, queue, count, users=0):
         for first in range(0, count, 1000):
             n = min(1000, count - first)
-            subgroups = ["u%d" % (next(self.number) % users) for _ in range(n)] if users else None
+            # Each of a group in turn: a group comes once in so many.
+            subgroups = ["u%d" % (next(self.user) // GROUPS % users) for _ in range(n)] if users else None
             self.control.execute("SELECT cardinality(fairq.enqueue_many(%s, %s::jsonb[], %s, subgroup_keys => %s))",
                                  (queue, [PAYLOAD] * n, [self.group() for _ in range(n)], subgroups))
         # Who first looks at a row sets its hint bits: the counted session in one run, and the background worker in another.
