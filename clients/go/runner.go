@@ -95,8 +95,6 @@ type Runner struct {
 
 	pace     pace
 	mu       sync.Mutex // of what follows
-	place    *place
-	session  *session
 	sessions map[*session]struct{}
 	active   map[*attempt]struct{} // in the hands of workers
 	leaving  sync.WaitGroup
@@ -132,7 +130,6 @@ func NewRunner(db *sql.DB, workers *Workers, config RunnerConfig) (*Runner, erro
 		sessions: make(map[*session]struct{}), active: make(map[*attempt]struct{}),
 	}
 	r.home = r.placeOf(db, nil)
-	r.place = r.home
 	return r, nil
 }
 
@@ -392,7 +389,6 @@ func (r *Runner) connect(to *node) (s *session, c *claims, at *node, err error) 
 		return nil, nil, at, err
 	}
 	r.mu.Lock()
-	r.place, r.session = p, s
 	r.sessions[s] = struct{}{}
 	r.mu.Unlock()
 	r.leaving.Add(1)
