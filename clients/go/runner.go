@@ -117,6 +117,9 @@ func NewRunner(db *sql.DB, workers *Workers, config RunnerConfig) (*Runner, erro
 	needed := 3
 	if config.Direct != nil {
 		needed = 1
+		if most := config.Direct.Stats().MaxOpenConnections; most == 1 {
+			return nil, errors.New("pgfairq: the pool Direct allows 1 connection; a runner needs 2 there")
+		}
 	}
 	if most := db.Stats().MaxOpenConnections; most > 0 && most < needed {
 		return nil, fmt.Errorf(
@@ -312,7 +315,7 @@ func (r *Runner) serve(drain bool) error {
 	pause := backoff{first: 50 * time.Millisecond, longest: 10 * time.Second}
 	first := true
 	var to *node
-	for !r.isStopping() {
+	for r.waitForRoom() {
 		s, c, at, err := r.connect(to)
 		if err != nil {
 			if first && at == nil && isHopeless(err) {
