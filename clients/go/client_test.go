@@ -2,7 +2,8 @@ package pgfairq_test
 
 // What a client sends, and what a queue shows of it. Seen to fail:
 // - "Every option": with two columns of enqueue in each other's place
-// - "Many": with ids in the order of the statement's rows
+// - "Many": with ids in the order of the statement's rows; without a transaction on a *sql.Conn
+// - "Publish": with the queue of the config
 // - "A transaction": with the pool in place of the transaction
 
 import (
@@ -136,6 +137,13 @@ func TestManyTasks(t *testing.T) {
 	}
 	equal(t, "other", f.number("SELECT count(*) FROM fairq.tasks('other')"), 0) // all or none
 	equal(t, "emails", f.left(), before)
+	conn, err := f.db.Conn(background)
+	f.must(err)
+	defer conn.Close()
+	if _, err := f.client.WithTx(conn).EnqueueMany(background, mixed); err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
+		t.Errorf("a queue that is not there: %v", err)
+	}
+	equal(t, "other", f.number("SELECT count(*) FROM fairq.tasks('other')"), 0)
 	ids, err := f.client.EnqueueMany(background, mixed[:2])
 	f.must(err)
 	equal(t, "other", mustGet(t, f.client.Queue("other"), ids[0]).Name, "send")
@@ -148,7 +156,14 @@ func TestManyTasks(t *testing.T) {
 func TestPublish(t *testing.T) {
 	f := newQueue(t, pgfairq.QueueOpts{})
 	f.must(f.queue.Subscribe(background, "orders.*"))
-	count, err := f.client.Publish(background, "orders.new", Send{To: "ann"}, &pgfairq.EnqueueOpts{Group: "42"})
+	told := "nothing"
+	f.client = pgfairq.NewClient(f.db, &pgfairq.ClientConfig{Queue: "emails", Hooks: []pgfairq.Hooks{{
+		Enqueue: func(_ context.Context, task *pgfairq.NewTask) { told = task.Name + task.Queue + task.Opts.Queue }}}})
+	count, err := f.client.Publish(background, "orders.new", withOpts{42}, nil)
+	f.must(err)
+	equal(t, "the hook is told", told, "with_opts")
+	equal(t, "queues", count, 1)
+	count, err = f.client.Publish(background, "orders.new", Send{To: "ann"}, &pgfairq.EnqueueOpts{Group: "42"})
 	f.must(err)
 	equal(t, "queues", count, 1)
 	equal(t, "task", f.number("SELECT count(*) FROM fairq.tasks('emails') WHERE name = 'send' AND group_key = '42'"), 1)

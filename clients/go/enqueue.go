@@ -121,7 +121,7 @@ func override[T comparable](to *T, value T) {
 // NewTask is a task that is about to be enqueued, as the hook Enqueue gets it. The hook
 // may change Opts.Headers, which is never nil.
 type NewTask struct {
-	Queue string
+	Queue string // "" if it is published to a topic
 	Name  string
 	Opts  EnqueueOpts
 }
