@@ -187,11 +187,7 @@ func (c *Client) newTask(args JobArgs, opts *EnqueueOpts) (*NewTask, error) {
 	if task.Queue == "" {
 		task.Queue = c.config.Queue
 	}
-	headers := make(map[string]any, len(task.Opts.Headers))
-	for key, value := range task.Opts.Headers {
-		headers[key] = value
-	}
-	task.Opts.Headers = headers
+	task.Opts.Headers = merged(task.Opts.Headers)
 	return task, nil
 }
 

@@ -97,17 +97,19 @@ func (o EnqueueOpts) with(others EnqueueOpts) EnqueueOpts {
 	if others.After != nil {
 		o.After = others.After
 	}
-	if others.Headers != nil {
-		headers := make(map[string]any, len(o.Headers)+len(others.Headers))
-		for key, value := range o.Headers {
-			headers[key] = value
-		}
-		for key, value := range others.Headers {
-			headers[key] = value
-		}
-		o.Headers = headers
-	}
+	o.Headers = merged(o.Headers, others.Headers)
 	return o
+}
+
+// merged returns a new map of all that is in maps, of which the later ones win.
+func merged(maps ...map[string]any) map[string]any {
+	all := make(map[string]any)
+	for _, one := range maps {
+		for key, value := range one {
+			all[key] = value
+		}
+	}
+	return all
 }
 
 func override[T comparable](to *T, value T) {
