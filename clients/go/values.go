@@ -43,12 +43,12 @@ func optionalInterval(what string, d time.Duration) (any, error) {
 	return interval(d), nil
 }
 
-// delayText returns a delay, of which 0 is one.
-func delayText(what string, d time.Duration) (string, error) {
+// checkDelay returns an error for what is no delay; 0 is one.
+func checkDelay(what string, d time.Duration) error {
 	if d < 0 {
-		return "", fmt.Errorf("pgfairq: %s is %s; give a duration from zero on", what, d)
+		return fmt.Errorf("pgfairq: %s is %s; give a duration from zero on", what, d)
 	}
-	return interval(d), nil
+	return nil
 }
 
 func moment(t time.Time) any {
