@@ -107,8 +107,8 @@ func (c *Client) EnqueueMany(ctx context.Context, params []EnqueueParams) ([]int
 		return nil, err
 	}
 	db := c.db
-	if pool, ok := db.(*sql.DB); ok && len(batches) > 1 {
-		tx, err := pool.BeginTx(ctx, nil)
+	if outside, ok := db.(beginner); ok && len(batches) > 1 {
+		tx, err := outside.BeginTx(ctx, nil)
 		if err != nil {
 			return nil, fmt.Errorf("pgfairq: enqueue in several queues: %w", err)
 		}
@@ -127,6 +127,11 @@ func (c *Client) EnqueueMany(ctx context.Context, params []EnqueueParams) ([]int
 		}
 	}
 	return ids, nil
+}
+
+// A beginner is what is no transaction: a *sql.DB or a *sql.Conn, or what has one in it.
+type beginner interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 }
 
 // EnqueueManyTx is [Client.EnqueueMany] within a transaction.
@@ -149,7 +154,8 @@ func (c *Client) Publish(
 	if err != nil {
 		return 0, err
 	}
-	task.Opts.After, task.Opts.OnDead = nil, "" // of the arguments' own options
+	task.Queue, task.Opts.Queue = "", ""        // of the config, and of the arguments' own options
+	task.Opts.After, task.Opts.OnDead = nil, "" // of these, too
 	c.tell(ctx, task)
 	values, err := task.values(args)
 	if err != nil {
@@ -181,11 +187,7 @@ func (c *Client) newTask(args JobArgs, opts *EnqueueOpts) (*NewTask, error) {
 	if task.Queue == "" {
 		task.Queue = c.config.Queue
 	}
-	headers := make(map[string]any, len(task.Opts.Headers))
-	for key, value := range task.Opts.Headers {
-		headers[key] = value
-	}
-	task.Opts.Headers = headers
+	task.Opts.Headers = merged(task.Opts.Headers)
 	return task, nil
 }
 

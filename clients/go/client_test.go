@@ -2,7 +2,9 @@ package pgfairq_test
 
 // What a client sends, and what a queue shows of it. Seen to fail:
 // - "Every option": with two columns of enqueue in each other's place
-// - "Many": with ids in the order of the statement's rows
+// - "Many": with ids in the order of the statement's rows; without a transaction on a *sql.Conn
+// - "Publish": with the queue of the config
+// - "Administration", "Schedules": with NoLimit for what has no such limit
 // - "A transaction": with the pool in place of the transaction
 
 import (
@@ -136,6 +138,13 @@ func TestManyTasks(t *testing.T) {
 	}
 	equal(t, "other", f.number("SELECT count(*) FROM fairq.tasks('other')"), 0) // all or none
 	equal(t, "emails", f.left(), before)
+	conn, err := f.db.Conn(background)
+	f.must(err)
+	defer conn.Close()
+	if _, err := f.client.WithTx(conn).EnqueueMany(background, mixed); err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
+		t.Errorf("a queue that is not there: %v", err)
+	}
+	equal(t, "other", f.number("SELECT count(*) FROM fairq.tasks('other')"), 0)
 	ids, err := f.client.EnqueueMany(background, mixed[:2])
 	f.must(err)
 	equal(t, "other", mustGet(t, f.client.Queue("other"), ids[0]).Name, "send")
@@ -148,7 +157,14 @@ func TestManyTasks(t *testing.T) {
 func TestPublish(t *testing.T) {
 	f := newQueue(t, pgfairq.QueueOpts{})
 	f.must(f.queue.Subscribe(background, "orders.*"))
-	count, err := f.client.Publish(background, "orders.new", Send{To: "ann"}, &pgfairq.EnqueueOpts{Group: "42"})
+	told := "nothing"
+	f.client = pgfairq.NewClient(f.db, &pgfairq.ClientConfig{Queue: "emails", Hooks: []pgfairq.Hooks{{
+		Enqueue: func(_ context.Context, task *pgfairq.NewTask) { told = task.Name + task.Queue + task.Opts.Queue }}}})
+	count, err := f.client.Publish(background, "orders.new", withOpts{42}, nil)
+	f.must(err)
+	equal(t, "the hook is told", told, "with_opts")
+	equal(t, "queues", count, 1)
+	count, err = f.client.Publish(background, "orders.new", Send{To: "ann"}, &pgfairq.EnqueueOpts{Group: "42"})
 	f.must(err)
 	equal(t, "queues", count, 1)
 	equal(t, "task", f.number("SELECT count(*) FROM fairq.tasks('emails') WHERE name = 'send' AND group_key = '42'"), 1)
@@ -310,6 +326,8 @@ func TestAdministration(t *testing.T) {
 	f.must(q.SetGroup(background, "42", pgfairq.GroupOpts{MaxLeased: pgfairq.NoLimit, Rate: pgfairq.NoLimit}))
 	f.must(q.PauseGroup(background, "42"))
 	equal(t, "group", strings.Join(texts(t, f.db, groups), ","), "2 0 0 5 t")
+	f.must(q.SetGroup(background, "42", pgfairq.GroupOpts{Burst: pgfairq.NoLimit}))
+	equal(t, "group", strings.Join(texts(t, f.db, groups), ","), "2 0 0 0 t")
 	f.must(q.ResumeGroup(background, "42"))
 	f.must(q.PauseSubgroup(background, "42", "ann"))
 	equal(t, "subgroup", strings.Join(texts(t, f.db, "SELECT concat_ws(' ', subgroup_key, weight, paused) FROM fairq.subgroup_settings"), ","), "ann 3 t")
@@ -354,6 +372,15 @@ func TestAdministration(t *testing.T) {
 	if err := q.Create(background, pgfairq.QueueOpts{Lease: -time.Second}); err == nil || !strings.Contains(err.Error(), "Lease is -1s") {
 		t.Errorf("Create: %v", err)
 	}
+	if err := f.queue.SetGroup(background, "42", pgfairq.GroupOpts{Weight: -1}); err == nil || !strings.Contains(err.Error(), `"weight" of fairq.set_group() for queue "emails": "-1"`) {
+		t.Errorf("SetGroup: %v", err)
+	}
+	if err := f.queue.SetGroup(background, "42", pgfairq.GroupOpts{Burst: -2}); err == nil || !strings.Contains(err.Error(), "Burst is -2") {
+		t.Errorf("SetGroup: %v", err)
+	}
+	if err := q.Create(background, pgfairq.QueueOpts{Buckets: -1}); err == nil || !strings.Contains(err.Error(), `"buckets"`) || !strings.Contains(err.Error(), `"-1"`) {
+		t.Errorf("Create: %v", err)
+	}
 	if err := q.Create(background, pgfairq.QueueOpts{MaxLost: -3}); err == nil || !strings.Contains(err.Error(), "MaxLost is -3") {
 		t.Errorf("Create: %v", err)
 	}
@@ -387,5 +414,17 @@ func TestSchedules(t *testing.T) {
 	}
 	if _, err := f.client.Schedule(background, "bad", "every day", Send{}, nil); err == nil || !strings.Contains(err.Error(), `schedule "bad"`) {
 		t.Errorf("a bad cron: %v", err)
+	}
+	for part, bad := range map[string]struct {
+		args pgfairq.JobArgs
+		opts pgfairq.ScheduleOpts
+	}{
+		`argument "cost" of fairq.schedule(): "-1"`: {Send{}, pgfairq.ScheduleOpts{Cost: -1}},
+		"pgfairq_test.badArgs has no JSON":          {badArgs{}, pgfairq.ScheduleOpts{}},
+		"Headers has no JSON":                       {Send{}, pgfairq.ScheduleOpts{Headers: map[string]any{"a": make(chan int)}}},
+	} {
+		if _, err := f.client.Schedule(background, "bad", "@hourly", bad.args, &bad.opts); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("Schedule: %v instead of %q", err, part)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package pgfairq
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -98,17 +97,19 @@ func (o EnqueueOpts) with(others EnqueueOpts) EnqueueOpts {
 	if others.After != nil {
 		o.After = others.After
 	}
-	if others.Headers != nil {
-		headers := make(map[string]any, len(o.Headers)+len(others.Headers))
-		for key, value := range o.Headers {
-			headers[key] = value
-		}
-		for key, value := range others.Headers {
-			headers[key] = value
-		}
-		o.Headers = headers
-	}
+	o.Headers = merged(o.Headers, others.Headers)
 	return o
+}
+
+// merged returns a new map of all that is in maps, of which the later ones win.
+func merged(maps ...map[string]any) map[string]any {
+	all := make(map[string]any)
+	for _, one := range maps {
+		for key, value := range one {
+			all[key] = value
+		}
+	}
+	return all
 }
 
 func override[T comparable](to *T, value T) {
@@ -121,7 +122,7 @@ func override[T comparable](to *T, value T) {
 // NewTask is a task that is about to be enqueued, as the hook Enqueue gets it. The hook
 // may change Opts.Headers, which is never nil.
 type NewTask struct {
-	Queue string
+	Queue string // "" if it is published to a topic
 	Name  string
 	Opts  EnqueueOpts
 }
@@ -180,73 +181,30 @@ func eachSQL() string {
 // values are the arguments of the columns, as texts or nil.
 func (t *NewTask) values(args JobArgs) ([]any, error) {
 	o := t.Opts
-	payload, err := jsonText(fmt.Sprintf("%T", args), args)
-	if err != nil {
-		return nil, err
-	}
-	var headers any
-	if len(o.Headers) > 0 {
-		if headers, err = jsonText("Headers", o.Headers); err != nil {
-			return nil, err
-		}
-	}
-	values := []any{
-		payload, optionalText(o.Group), nil, nil,
-		moment(o.RunAt), optionalText(o.UniqueKey), t.Name, optionalText(o.Subgroup),
-		nil, nil, nil,
-		nil, nil, nil, headers,
-		moment(o.ExpiresAt), nil, optionalText(string(o.OnDead)),
-	}
-	if o.Priority != nil {
-		values[2] = strconv.Itoa(*o.Priority)
-	}
-	if o.Cost != 0 {
-		values[3] = strconv.FormatFloat(o.Cost, 'g', -1, 64)
-	}
+	var onDuplicate, after any
 	if o.Replace {
-		values[9] = "replace"
-	}
-	if o.NeverExpires {
-		if !o.ExpiresAt.IsZero() {
-			return nil, fmt.Errorf("pgfairq: a task has ExpiresAt %s and NeverExpires; give one of them", o.ExpiresAt)
-		}
-		values[15] = "infinity"
+		onDuplicate = "replace"
 	}
 	if len(o.After) > 0 {
-		values[16] = arrayText(o.After)
+		after = arrayText(o.After)
 	}
-	for _, one := range []struct {
-		at   int
-		what string
-		d    time.Duration
-	}{{8, "Delay", o.Delay}, {10, "UniqueFor", o.UniqueFor}, {13, "Lease", o.Lease}} {
-		if values[one.at], err = optionalInterval(one.what, one.d); err != nil {
-			return nil, err
+	expiresAt := moment(o.ExpiresAt)
+	if o.NeverExpires {
+		if expiresAt != nil {
+			return nil, fmt.Errorf("pgfairq: a task has ExpiresAt %s and NeverExpires; give one of them", o.ExpiresAt)
 		}
+		expiresAt = "infinity"
 	}
-	for _, one := range []struct {
-		at   int
-		what string
-		n    int
-	}{{11, "MaxAttempts", o.MaxAttempts}, {12, "MaxLost", o.MaxLost}} {
-		if values[one.at], err = limit(one.what, one.n); err != nil {
-			return nil, err
-		}
+	var c checker
+	values := []any{
+		c.check(jsonText(fmt.Sprintf("%T", args), args)), optional(o.Group), optionalPointer(o.Priority), optional(o.Cost),
+		moment(o.RunAt), optional(o.UniqueKey), t.Name, optional(o.Subgroup),
+		c.check(optionalInterval("Delay", o.Delay)), onDuplicate, c.check(optionalInterval("UniqueFor", o.UniqueFor)),
+		c.check(limit("MaxAttempts", int64(o.MaxAttempts))), c.check(limit("MaxLost", int64(o.MaxLost))),
+		c.check(optionalInterval("Lease", o.Lease)), c.check(optionalHeaders(o.Headers)),
+		expiresAt, after, optional(o.OnDead),
 	}
-	return values, nil
-}
-
-// limit returns nil for 0, which stands for what is not given, and 0 for NoLimit.
-func limit(what string, n int) (any, error) {
-	switch {
-	case n == 0:
-		return nil, nil
-	case n == NoLimit:
-		return "0", nil
-	case n < 0:
-		return nil, fmt.Errorf("pgfairq: %s is %d; give a number above zero, or NoLimit", what, n)
-	}
-	return strconv.Itoa(n), nil
+	return values, c.err
 }
 
 // A batch are the tasks of one queue, and their places among those that were given.

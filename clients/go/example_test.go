@@ -59,7 +59,8 @@ func Example() {
 	// Output: from ops@example.com to ann@example.com
 }
 
-// Run until SIGTERM or Ctrl-C; then workers may end, and what does not is given back.
+// Run until SIGTERM or Ctrl-C; then workers may end, and what does not is given back. A second
+// signal does not wait.
 func ExampleRunner_Run() {
 	db, err := sql.Open("postgres", "sslmode=disable")
 	if err != nil {
@@ -73,6 +74,7 @@ func ExampleRunner_Run() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	go func() { <-ctx.Done(); stop() }() // a second signal ends the process at once
 	if err := runner.Run(ctx); err != nil {
 		log.Fatal(err)
 	}

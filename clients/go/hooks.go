@@ -7,8 +7,8 @@ import (
 
 // Hooks are functions that are told what happens. Each may be nil. They are called in the
 // goroutine of what they are told of, so one that takes long holds that up. In a runner a
-// panic of a hook is logged, and nothing else suffers from it. Where there are several Hooks, they are
-// called in their order.
+// panic of a hook is logged, and nothing else suffers from it. Where there are several Hooks,
+// they are called in their order.
 //
 // What a runner tells of one task comes in this order: Before; then Failed and Dead, or
 // Lost, if that is how it ended; then After.

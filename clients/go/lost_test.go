@@ -3,6 +3,7 @@ package pgfairq_test
 // Sessions and connections that are lost while tasks are in work. Seen to fail:
 // - "A session that is lost": attempts are not told
 // - "The connection for claims": it is not opened again
+// - "A small pool": another session is opened while the earlier one has a task
 // - "A commit that is lost on its way": the nack is not repeated while the server has not seen
 //   that the connection is gone
 // - "A locked table": the session waits for the lock without a limit
@@ -84,6 +85,32 @@ func TestTheConnectionForClaimsIsLost(t *testing.T) {
 	f.enqueue(Send{}, nil)
 	until(t, "it is done", func() bool { return f.left() == 0 })
 	equal(t, "sent", f.number("SELECT count(*) FROM sent WHERE attempt = 1"), 1)
+}
+
+func TestASmallPoolWhoseConnectionForClaimsIsLost(t *testing.T) {
+	f := newQueue(t, pgfairq.QueueOpts{})
+	f.enqueue(Send{}, nil)
+	small := open(t, dataSource(f.database))
+	small.SetMaxOpenConns(3)
+	begun, goOn := make(chan struct{}, 2), make(chan struct{})
+	var told notes
+	runner, err := pgfairq.NewRunner(small, sending(func(context.Context, *pgfairq.Job[Send]) error {
+		begun <- struct{}{}
+		<-goOn
+		return nil
+	}), pgfairq.RunnerConfig{Queues: []string{"emails"}, Logger: noteLogger{&told}})
+	f.must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(background) }()
+	<-begun
+	until(t, "it waits", func() bool { return f.terminate("%wait_any%") > 0 })
+	until(t, "the runner waits for its task", func() bool { return told.count("the pool is too small") == 1 })
+	f.enqueue(Send{}, nil)
+	close(goOn)
+	<-begun // it claims again
+	until(t, "both are done", func() bool { return f.left() == 0 })
+	f.must(runner.Stop(background))
+	f.must(<-ended)
 }
 
 func TestTheConnectionOfATransactionIsLost(t *testing.T) {

@@ -165,7 +165,7 @@ func (g *guide) ask(ctx context.Context, session string) (*node, error) {
 	sort.Ints(but)
 	var answer node
 	var pause float64
-	err := g.db.QueryRowContext(ctx, workerNodeSQL, g.queues, optionalText(session), arrayText(but)).
+	err := g.db.QueryRowContext(ctx, workerNodeSQL, g.queues, optional(session), arrayText(but)).
 		Scan(&answer.number, &answer.connection, &answer.ready, &pause)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ package pgfairq_test
 // - "Kill -9": a session that is not bound
 // - "Each once": commit before fairq.ack is asked
 // - "SIGTERM": shutDown does not wait for those that run
+// - "A second SIGTERM": no stop in the program, which README.md has, too
 
 import (
 	"bufio"
@@ -97,6 +98,7 @@ func runProgram(text string) error {
 	defer db.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	go func() { <-ctx.Done(); stop() }()
 	config := pgfairq.RunnerConfig{Queues: []string{"emails"}, Concurrency: p.Concurrency, TTL: p.TTL, StopTimeout: p.StopTimeout,
 		Prefetch: 20, Logger: stderrLogger{}}
 	runner, err := pgfairq.NewRunner(db, sending(func(ctx context.Context, job *pgfairq.Job[Send]) error {
@@ -233,6 +235,30 @@ func TestSigtermGivesBackWhatDoesNotEndInTime(t *testing.T) {
 	f.must(<-p.ended)
 	equal(t, "left", f.states(), "ready 0 0")
 	equal(t, "sent", f.number("SELECT count(*) FROM sent"), 0)
+}
+
+func TestASecondSigtermDoesNotWait(t *testing.T) {
+	f := processQueue(t, pgfairq.QueueOpts{MaxAttempts: 1})
+	f.enqueueMany(1)
+	p := f.process(program{StopTimeout: time.Hour, Begin: true, Millis: 1_000_000, Stubborn: true})
+	until(t, "it has begun", func() bool { return p.lines.count("begun") == 1 })
+	var ended error
+	until(t, "the process is at its end", func() bool {
+		p.Process.Signal(syscall.SIGTERM) // the first, and one after it was seen
+		select {
+		case ended = <-p.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if ended == nil || p.lines.count("ended") != 0 {
+		t.Errorf("it has ended by itself: %v", ended)
+	}
+	until(t, "its task is put back", func() bool {
+		f.number("SELECT fairq.maintain('emails')") // the database may have no background worker
+		return f.states() == "ready 0 1"
+	})
 }
 
 func TestEachOnceThroughKillsAndRestarts(t *testing.T) {

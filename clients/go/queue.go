@@ -112,7 +112,7 @@ func (q *Queue) Tasks(ctx context.Context, filter TaskFilter) ([]TaskStatus, err
 	}
 	rows, err := q.db.QueryContext(ctx, "SELECT "+statusColumns+
 		" FROM fairq.tasks($1, $2::text, $3::text, $4::text) ORDER BY id LIMIT $5::bigint",
-		q.name, optionalText(string(filter.State)), group, optionalText(filter.Name), filter.Limit)
+		q.name, optional(filter.State), group, optional(filter.Name), filter.Limit)
 	found, err := q.statuses(rows, err)
 	if err != nil {
 		return nil, q.fail("list", err)

@@ -95,8 +95,6 @@ type Runner struct {
 
 	pace     pace
 	mu       sync.Mutex // of what follows
-	place    *place
-	session  *session
 	sessions map[*session]struct{}
 	active   map[*attempt]struct{} // in the hands of workers
 	leaving  sync.WaitGroup
@@ -119,6 +117,9 @@ func NewRunner(db *sql.DB, workers *Workers, config RunnerConfig) (*Runner, erro
 	needed := 3
 	if config.Direct != nil {
 		needed = 1
+		if most := config.Direct.Stats().MaxOpenConnections; most == 1 {
+			return nil, errors.New("pgfairq: the pool Direct allows 1 connection; a runner needs 2 there")
+		}
 	}
 	if most := db.Stats().MaxOpenConnections; most > 0 && most < needed {
 		return nil, fmt.Errorf(
@@ -132,7 +133,6 @@ func NewRunner(db *sql.DB, workers *Workers, config RunnerConfig) (*Runner, erro
 		sessions: make(map[*session]struct{}), active: make(map[*attempt]struct{}),
 	}
 	r.home = r.placeOf(db, nil)
-	r.place = r.home
 	return r, nil
 }
 
@@ -315,7 +315,7 @@ func (r *Runner) serve(drain bool) error {
 	pause := backoff{first: 50 * time.Millisecond, longest: 10 * time.Second}
 	first := true
 	var to *node
-	for !r.isStopping() {
+	for r.waitForRoom() {
 		s, c, at, err := r.connect(to)
 		if err != nil {
 			if first && at == nil && isHopeless(err) {
@@ -392,7 +392,6 @@ func (r *Runner) connect(to *node) (s *session, c *claims, at *node, err error) 
 		return nil, nil, at, err
 	}
 	r.mu.Lock()
-	r.place, r.session = p, s
 	r.sessions[s] = struct{}{}
 	r.mu.Unlock()
 	r.leaving.Add(1)

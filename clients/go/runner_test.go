@@ -603,6 +603,11 @@ func TestARunnerThatCannotStart(t *testing.T) {
 		!strings.Contains(err.Error(), "the pool allows 2 connections; a runner needs 3") {
 		t.Errorf("a small pool: %v", err)
 	}
+	f.db.SetMaxOpenConns(1)
+	if _, err := pgfairq.NewRunner(f.db, workers, pgfairq.RunnerConfig{Queues: []string{"emails"}, Direct: f.db}); err == nil ||
+		!strings.Contains(err.Error(), "the pool Direct allows 1 connection; a runner needs 2") {
+		t.Errorf("a small direct pool: %v", err)
+	}
 }
 
 func TestAPoolOfThreeConnections(t *testing.T) {

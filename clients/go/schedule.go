@@ -44,28 +44,21 @@ func (c *Client) Schedule(
 	if err != nil {
 		return time.Time{}, err
 	}
-	payload, err := jsonText(fmt.Sprintf("%T", args), args)
-	if err != nil {
-		return time.Time{}, err
-	}
 	call := newCall("schedule", name, task.Queue, cron)
-	call.set("payload", "jsonb", payload)
+	call.set("payload", "jsonb", call.check(jsonText(fmt.Sprintf("%T", args), args)))
 	call.set("task_name", "text", task.Name)
-	call.set("group_key", "text", optionalText(task.Opts.Group))
-	call.set("subgroup_key", "text", optionalText(task.Opts.Subgroup))
-	setPointer(call, "priority", "bigint", task.Opts.Priority)
-	call.setFloat("cost", task.Opts.Cost)
-	if len(task.Opts.Headers) > 0 {
-		headers, err := jsonText("Headers", task.Opts.Headers)
-		if err != nil {
-			return time.Time{}, err
-		}
-		call.set("headers", "jsonb", headers)
-	}
-	call.set("timezone", "text", optionalText(opts.Timezone))
-	call.set("catch_up", "text", optionalText(opts.CatchUp))
+	call.set("group_key", "text", optional(task.Opts.Group))
+	call.set("subgroup_key", "text", optional(task.Opts.Subgroup))
+	call.set("priority", "bigint", optionalPointer(task.Opts.Priority))
+	call.set("cost", "float8", optional(task.Opts.Cost))
+	call.set("headers", "jsonb", call.check(optionalHeaders(task.Opts.Headers)))
+	call.set("timezone", "text", optional(opts.Timezone))
+	call.set("catch_up", "text", optional(opts.CatchUp))
 	call.set("overlap", "boolean", fmt.Sprint(opts.Overlap))
 	call.set("active", "boolean", fmt.Sprint(!opts.Inactive))
+	if call.err != nil {
+		return time.Time{}, call.err
+	}
 	var next sql.NullTime
 	if err := c.db.QueryRowContext(ctx, call.sql(), call.arguments...).Scan(&next); err != nil {
 		return time.Time{}, fmt.Errorf("pgfairq: schedule %q: %w", name, err)

@@ -90,6 +90,35 @@ func openSession(ctx context.Context, r *Runner, p *place, db *sql.DB) (*session
 	return s, nil
 }
 
+// waitForRoom waits, in a pool of few connections, for the ends of earlier sessions that still
+// have tasks in work: another one would leave no connection to settle these. False: the runner
+// stops.
+func (r *Runner) waitForRoom() bool {
+	pool, needed := r.home.db, 3
+	if r.config.Direct != nil {
+		pool, needed = r.config.Direct, 2
+	}
+	most := pool.Stats().MaxOpenConnections
+	hasRoom := func() bool { return most == 0 || r.sessionsAtHome()+needed <= most }
+	if !hasRoom() {
+		r.log.Warn("the pool is too small for another session; waiting until the tasks of the last one have ended",
+			"connections", most)
+		r.waitUntil(r.stopping, hasRoom)
+	}
+	return !r.isStopping()
+}
+
+func (r *Runner) sessionsAtHome() (count int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.sessions {
+		if s.place == r.home && s.isAlive() {
+			count++
+		}
+	}
+	return count
+}
+
 // beatInterval is such that three heartbeats in a row may fail to come.
 func beatInterval(ttl time.Duration) time.Duration {
 	if ttl/4 < longestBeat {

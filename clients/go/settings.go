@@ -3,7 +3,6 @@ package pgfairq
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -51,7 +50,7 @@ type GroupOpts struct {
 	Weight    float64
 	MaxLeased int     // tasks in flight; NoLimit: any number
 	Rate      float64 // claims a second; NoLimit: any number
-	Burst     int
+	Burst     int     // claims at once after a while with fewer; NoLimit: as many as Rate
 }
 
 // A call is a call of a function with the arguments that are given.
@@ -59,7 +58,7 @@ type call struct {
 	function  string
 	texts     []string
 	arguments []any
-	err       error
+	checker
 }
 
 func newCall(function string, first ...any) *call {
@@ -84,35 +83,11 @@ func (c *call) setDuration(name, what string, d time.Duration) {
 		c.set(name, "interval", "0")
 		return
 	}
-	value, err := optionalInterval(what, d)
-	if err != nil && c.err == nil {
-		c.err = err
-	}
-	c.set(name, "interval", value)
+	c.set(name, "interval", c.check(optionalInterval(what, d)))
 }
 
 func (c *call) setLimit(name, kind, what string, n int64) {
-	value, err := limit(what, int(n))
-	if err != nil && c.err == nil {
-		c.err = err
-	}
-	c.set(name, kind, value)
-}
-
-func (c *call) setFloat(name string, f float64) {
-	switch f {
-	case 0:
-	case NoLimit:
-		c.set(name, "float8", "0")
-	default:
-		c.set(name, "float8", strconv.FormatFloat(f, 'g', -1, 64))
-	}
-}
-
-func setPointer[T any](c *call, name, kind string, value *T) {
-	if value != nil {
-		c.set(name, kind, fmt.Sprint(*value))
-	}
+	c.set(name, kind, c.check(limit(what, n)))
 }
 
 func (c *call) sql() string {
@@ -138,34 +113,38 @@ func (c *call) do(ctx context.Context, q *Queue, condition string, more ...any) 
 }
 
 func (c *call) setQueue(o QueueOpts) {
-	c.set("policy", "text", optionalText(string(o.Policy)))
-	c.setLimit("buckets", "int", "Buckets", int64(o.Buckets))
+	c.set("policy", "text", optional(o.Policy))
+	c.set("buckets", "int", optional(o.Buckets))
 	c.setDuration("lease", "Lease", o.Lease)
 	c.setLimit("max_attempts", "int", "MaxAttempts", int64(o.MaxAttempts))
 	c.setLimit("max_lost", "int", "MaxLost", int64(o.MaxLost))
 	c.setDuration("backoff_base", "BackoffBase", o.BackoffBase)
 	c.setDuration("backoff_max", "BackoffMax", o.BackoffMax)
-	setPointer(c, "backoff_jitter", "float8", o.BackoffJitter)
-	c.setLimit("max_ready", "bigint", "MaxReady", o.MaxReady)
-	c.setLimit("max_ready_per_group", "bigint", "MaxReadyPerGroup", o.MaxReadyPerGroup)
+	c.set("backoff_jitter", "float8", optionalPointer(o.BackoffJitter))
+	c.set("max_ready", "bigint", optional(o.MaxReady))
+	c.set("max_ready_per_group", "bigint", optional(o.MaxReadyPerGroup))
 	c.setLimit("max_depth", "bigint", "MaxDepth", o.MaxDepth)
 	c.setDuration("keep_done", "KeepDone", o.KeepDone)
-	setPointer(c, "durable_leases", "boolean", o.DurableLeases)
-	c.set("charge", "text", optionalText(o.Charge))
-	setPointer(c, "notify", "boolean", o.Notify)
+	c.set("durable_leases", "boolean", optionalPointer(o.DurableLeases))
+	c.set("charge", "text", optional(o.Charge))
+	c.set("notify", "boolean", optionalPointer(o.Notify))
 	c.setDuration("expire_after", "ExpireAfter", o.ExpireAfter)
-	setPointer(c, "default_priority", "bigint", o.DefaultPriority)
-	setPointer(c, "group_required", "boolean", o.GroupRequired)
+	c.set("default_priority", "bigint", optionalPointer(o.DefaultPriority))
+	c.set("group_required", "boolean", optionalPointer(o.GroupRequired))
 	if o.ClassWeights != nil {
 		c.set("class_weights", "float8[]", arrayText(o.ClassWeights))
 	}
-	setPointer(c, "subgroups", "boolean", o.Subgroups)
+	c.set("subgroups", "boolean", optionalPointer(o.Subgroups))
 }
 
 func (c *call) setGroup(o GroupOpts) {
-	c.setFloat("weight", o.Weight)
+	c.set("weight", "float8", optional(o.Weight))
 	c.setLimit("max_leased", "int", "MaxLeased", int64(o.MaxLeased))
-	c.setFloat("rate", o.Rate)
+	if o.Rate == NoLimit {
+		c.set("rate", "float8", "0")
+	} else {
+		c.set("rate", "float8", optional(o.Rate))
+	}
 	c.setLimit("burst", "int", "Burst", int64(o.Burst))
 }
 

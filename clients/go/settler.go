@@ -312,7 +312,7 @@ func verdictOf(
 	failed := verdict{kind: nackVerdict, err: errorText(err), most: opts.MaxAttempts}
 	switch {
 	case errors.As(err, &snooze):
-		if _, wrong := delayText("the delay of Snooze", snooze.Delay); wrong != nil {
+		if wrong := checkDelay("the delay of Snooze", snooze.Delay); wrong != nil {
 			failed.err = wrong.Error()
 			return failed, OutcomeFailed
 		}
@@ -320,7 +320,7 @@ func verdictOf(
 	case errors.As(err, &cancel):
 		return verdict{kind: cancelVerdict}, OutcomeCancelled
 	case errors.As(err, &retry):
-		if _, wrong := delayText("the delay of RetryAfter", retry.Delay); wrong != nil {
+		if wrong := checkDelay("the delay of RetryAfter", retry.Delay); wrong != nil {
 			failed.err += "\n" + wrong.Error()
 			return failed, OutcomeFailed
 		}

@@ -43,12 +43,12 @@ func optionalInterval(what string, d time.Duration) (any, error) {
 	return interval(d), nil
 }
 
-// delayText returns a delay, of which 0 is one.
-func delayText(what string, d time.Duration) (string, error) {
+// checkDelay returns an error for what is no delay; 0 is one.
+func checkDelay(what string, d time.Duration) error {
 	if d < 0 {
-		return "", fmt.Errorf("pgfairq: %s is %s; give a duration from zero on", what, d)
+		return fmt.Errorf("pgfairq: %s is %s; give a duration from zero on", what, d)
 	}
-	return interval(d), nil
+	return nil
 }
 
 func moment(t time.Time) any {
@@ -58,11 +58,48 @@ func moment(t time.Time) any {
 	return t.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
 }
 
-func optionalText(s string) any {
-	if s == "" {
+// optional returns nil for a zero, which stands for what is not given.
+func optional[T comparable](value T) any {
+	var zero T
+	if value == zero {
 		return nil
 	}
-	return s
+	return fmt.Sprint(value)
+}
+
+func optionalPointer[T any](value *T) any {
+	if value == nil {
+		return nil
+	}
+	return fmt.Sprint(*value)
+}
+
+// limit returns nil for 0, which stands for what is not given, and 0 for NoLimit.
+func limit(what string, n int64) (any, error) {
+	switch {
+	case n == NoLimit:
+		return "0", nil
+	case n < 0:
+		return nil, fmt.Errorf("pgfairq: %s is %d; give a number above zero, or NoLimit", what, n)
+	}
+	return optional(n), nil
+}
+
+func optionalHeaders(headers map[string]any) (any, error) {
+	if len(headers) == 0 {
+		return nil, nil
+	}
+	return jsonText("Headers", headers)
+}
+
+// A checker keeps the first mistake in what is given.
+type checker struct{ err error }
+
+func (c *checker) check(value any, err error) any {
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return value
 }
 
 // jsonText returns the JSON of a value. HTML is left as it is.

@@ -1,8 +1,9 @@
 """Each example is compiled, and two of its workers run against the server.
 
-Seen to fail, when there was an example in Go: with an acknowledgement in a transaction after that of the letter
-("each once"); without heartbeats ("longer than the time to live"); with a claim of more
-than the free slots ("sigterm"); without final, and without the name in the log ("that fails").
+Seen to fail, when there was an example in Go: with an acknowledgement in a transaction after
+that of the letter ("each once"); without heartbeats ("longer than the time to live"); with a
+claim of more than the free slots ("sigterm"); without final, and without the name in the log
+("that fails").
 """
 
 import os
@@ -23,13 +24,9 @@ with open(f"{EXAMPLES}/README.md", encoding="utf-8") as page:
     SETUP = re.search(r"<!-- test: the queue and the table -->\n```sql\n(.*?)```", page.read(), re.S)[1]
 
 
-def compiled(*command, **environment):
-    subprocess.run(command, check=True, cwd=EXAMPLES, env=dict(os.environ, **environment))
-
-
 def java():
-    compiled("javac", "-Xlint:all", "-Werror", "-cp", JDBC, "-d", f"{TMP}/java", "Letters.java",
-             f"{CHECKOUT}/test/scripts/UnixSocketFactory.java")
+    subprocess.run(["javac", "-Xlint:all", "-Werror", "-cp", JDBC, "-d", f"{TMP}/java", "Letters.java",
+                    f"{CHECKOUT}/test/scripts/UnixSocketFactory.java"], check=True, cwd=EXAMPLES)
     return ["java", "-cp", f"{TMP}/java:{JDBC}", "Letters"]
 
 

@@ -45,6 +45,7 @@ def main(here):
     def shell(command):
         subprocess.run(["bash", "-eu", "-c", command], check=True, cwd=app, env=environment)
 
+    hooks = blocks.pop("the module of the hooks")[1]
     files = 0
     for name, (language, text) in blocks.items():
         if language == "go":
@@ -52,7 +53,7 @@ def main(here):
             with open(f"{app}/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
             files += 1
-        elif name != "the module of the hooks":
+        else:
             lines = [line for line in text.splitlines() if not line.startswith(ONLINE)]
             shell("\n".join(lines).replace(CHECKOUT, CHECKOUT_HERE))
     assert files == 3, files
@@ -60,8 +61,11 @@ def main(here):
     with open(f"{CHECKOUT_HERE}/doc/clients.md", encoding="utf-8") as page, \
             open(f"{app}/fragment/main.go", "w", encoding="utf-8") as file:
         file.write(f"{HEAD}{FRAGMENT.search(page.read())[1]}\nfunc main() {{ _ = work }}\n")
-    assert os.path.isfile(f"{here}/otelfairq/go.mod")
     shell("test -z \"$(gofmt -l .)\" && go vet ./... && go build -o bin/ ./worker ./produce")
+    # the hooks are there; what they need is not in a module cache here
+    shell(hooks.replace(CHECKOUT, CHECKOUT_HERE))
+    with open(f"{app}/go.mod", encoding="utf-8") as file:
+        assert os.path.isfile(re.search(r"pgfairq/otelfairq => (\S+)", file.read())[1] + "/go.mod")
 
     conninfo = new_database("CREATE TABLE orders (shop int); CREATE TABLE sent (task bigint, address text)")
     database = psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"]
