@@ -134,7 +134,6 @@ class AsyncRun(RunBase[AsyncContext]):
         self.watch, self.home_watch = Watch(), NoWatch()
         self.guide = AsyncGuide(worker.source, worker.names, self.watch)
         self.leaving: Set["asyncio.Task[None]"] = set()
-        self.settler = AsyncSettler(worker.source, self, self.home_watch)
 
     # -- the end, asked for
 
@@ -188,6 +187,7 @@ class AsyncRun(RunBase[AsyncContext]):
     async def _serve(self) -> None:
         backoff = Backoff()
         node: Optional[Node] = None     # to go to
+        self.settler = AsyncSettler(self.worker.source, self, self.home_watch)
         try:
             while not self.stopping:
                 try:

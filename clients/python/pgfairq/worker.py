@@ -135,7 +135,6 @@ class Run(RunBase[Context]):
         self.watch, self.home_watch = Watch(), NoWatch()
         self.guide = Guide(worker.source, worker.names, self.watch)
         self.leaving: List[threading.Thread] = []
-        self.settler = Settler(worker.source, self, self.home_watch)
 
     # -- the main thread
 
@@ -177,6 +176,7 @@ class Run(RunBase[Context]):
     def _serve(self) -> None:
         backoff = Backoff()
         node: Optional[Node] = None     # to go to
+        self.settler = Settler(self.worker.source, self, self.home_watch)
         try:
             while not self.stopping:
                 try:
