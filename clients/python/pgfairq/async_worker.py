@@ -26,7 +26,7 @@ from .journal import log
 from .pace import STALE, Backoff
 from .place import AsyncGuide, Node, NoWatch, Watch
 from .report import first_line
-from .run_base import RunBase
+from .run_base import RunBase, not_done
 from .session import SessionOver
 from .values import Duration
 from .worker_base import Options, WorkerBase
@@ -415,7 +415,7 @@ class AsyncRun(RunBase[AsyncContext]):
         except BaseException as error:
             used = used or context._in_transaction
             await context._rollback(error)
-            settlement, ending = self.not_done(context, error, handler, used, time.monotonic() - began)
+            settlement, ending = not_done(context, error, handler, self.options.give_up_on, used, time.monotonic() - began)
         functions = self.ended(context, calls, ending, settlement)
         if functions:
             await call_async(functions, context, ending)
