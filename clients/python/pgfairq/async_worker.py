@@ -21,7 +21,7 @@ from .connections import AsyncGiven, AsyncSource
 from .delivery import Delivery, Settlement, result_text
 from .errors import Exceptions
 from .handlers import Registered
-from .hooks import Ending, Functions, call_async
+from .hooks import Ending, Functions, call_async, call_one
 from .journal import log
 from .pace import STALE, Backoff
 from .place import AsyncGuide, Node, NoWatch, Watch
@@ -167,9 +167,7 @@ class AsyncRun(RunBase[AsyncContext]):
     async def serve(self) -> None:
         self.worker.look_at_types()
         for function in self.worker.own_functions("start"):
-            returned = function(self.worker)
-            if asyncio.iscoroutine(returned):
-                await returned
+            await call_one(function, self.worker)
         error: Optional[BaseException] = None
         loop_watch = LoopWatch(self)
         try:
@@ -399,9 +397,7 @@ class AsyncRun(RunBase[AsyncContext]):
             handler = self.handler_of(context)
             payload = handler.payload(delivery.payload())
             for function in calls.before:
-                returned = function(context)
-                if asyncio.iscoroutine(returned):
-                    await returned
+                await call_one(function, context)
             if handler.timeout is None:
                 result = await handler.function(payload, context)
             else:
