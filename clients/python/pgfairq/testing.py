@@ -307,8 +307,13 @@ def wanted_of(where: Any, payload: Any, task: Dict[str, Any]) -> Dict[str, Any]:
     for word in ("group", "subgroup", "unique_key"):
         if word in wanted:
             wanted[word] = values.group_key(wanted[word], word)
+    if "group" in wanted:
+        wanted["group"] = wanted["group"] or ""     # as a task that was enqueued without one has it
     if payload is not ANY:
-        wanted["payload"] = values.parse_json(values.json_text(payload, "payload"))
+        wanted["payload"] = payload
+    for word in ("payload", "headers"):
+        if word in wanted:
+            wanted[word] = values.parse_json(values.json_text(wanted[word], word))
     return wanted
 
 

@@ -1,9 +1,10 @@
 """pgfairq.testing, as the tests of an application use it.
 
-Seen to fail: run_inline() without JSON in between (a set as a result passes), without the handler's group, without the
-functions on "before", and with what is snoozed or lost as failed; TestingBase without its check (a handler that has lost its task goes on); Drained.note() without the
-errors; assert_enqueued() with any task of the queue for those of the handler, with payloads that are to be equal, without
-the connection (what the transaction has enqueued is not seen).
+Seen to fail: run_inline() without JSON in between (a set as a result passes), without the handler's group, without
+the functions on "before", and with what is snoozed or lost as failed; TestingBase without its check (a handler that
+has lost its task goes on); Drained.note() without the errors; assert_enqueued() with any task of the queue for those
+of the handler, with payloads that are to be equal, with a group that is None as no task has it, with headers that
+have not been through JSON, without the connection (what the transaction has enqueued is not seen).
 """
 
 import asyncio
@@ -225,6 +226,10 @@ def test_what_was_enqueued(make_queue):
     assert found.id == task
     assert_enqueued(queue, count=2)
     assert_enqueued(note, [1, 2])
+    assert_enqueued(note, (1, 2), group=None)
+    send.enqueue({}, headers={"of": (1, 2)}, group=7)
+    assert_enqueued(send, headers={"of": (1, 2)}, count=1)
+    queue.purge_group(7)
     refute_enqueued(note, [1])
     refute_enqueued(send, {"to": "bob"})
     refute_enqueued(queue, name="other")
