@@ -182,10 +182,11 @@ class Handled(Generic[P, R]):
         return {**options, **given, **({} if self.name is None else {"name": self.name})}
 
     def _payload(self, payload: Any) -> Any:
-        return self.registered.types[0].to_json(payload, f"the payload of task {self.name!r}")
+        return self._payloads([payload])[0]
 
     def _payloads(self, payloads: Sequence[Any]) -> List[Any]:
-        return [self._payload(payload) for payload in payloads]
+        typed, name = self.registered.types[0], f"the payload of task {self.name!r}"
+        return [typed.to_json(payload, name) for payload in payloads]
 
     def _result(self, result: Any) -> Any:
         return self.registered.types[1].from_json(result, f"the result of task {self.name!r}")
