@@ -1,9 +1,10 @@
 """Those who await results: one connection of the process for all of them.
 
-Seen to fail: outcome() without awaiting_of() (as many connections as there are waiters), note() without its look at keep_done (a queue that keeps nothing: an end that was
-waited for is not known), _serve() without _each() (a queue that is dropped has all fail), without the second try (a
-connection that is lost has all fail), awaiting_of() without the process (a child waits for ever),
-_serve() that asks on for ever what the server refuses to all (nobody is told before the time is over).
+Seen to fail: outcome() without awaiting_of() (as many connections as there are waiters), note() without its look at
+keep_done (a queue that keeps nothing: an end that was waited for is not known), _serve() without _each() (a queue
+that is dropped has all fail), without the second try (a connection that is lost has all fail), awaiting_of() without
+the process (a child waits for ever), _serve() that asks on for ever what the server refuses to all (nobody is told
+before the time is over).
 """
 
 import asyncio

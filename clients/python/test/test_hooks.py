@@ -1,12 +1,13 @@
 """What an application is told of: each event, in its place, with what has become of the attempt.
 
-Seen to fail: _handle() that calls functions on "before" as those of other events (one that fails is of no consequence),
-RunBase.ended() without "failed" or "lost", and with "after" first; SettlerBase._note() that forgets what has failed, and
-_look_for_dead() that takes all that has failed for dead (a task of three attempts is dead after the first one); without
-those that are final; died() and too_late() without tell_later(); call() without its except (the worker ends), Hooks.add()
-without its checks, own_functions() without once(); AsyncContext._lose() without its look at `_ended` (a task whose function
-on "after" is cancelled stays leased); check() without it (a transaction begins that nobody ends); _one_by_one() without turned();
-settlers that begin before the functions on "start" (a thread and an asyncio.Task are left by a worker that cannot start).
+Seen to fail: _handle() that calls functions on "before" as those of other events (one that fails is of no
+consequence), RunBase.ended() without "failed" or "lost", and with "after" first; SettlerBase._note() that forgets
+what has failed, and _look_for_dead() that takes all that has failed for dead (a task of three attempts is dead after
+the first one); without those that are final; died() and too_late() without tell_later(); call() without its except
+(the worker ends), Hooks.add() without its checks, own_functions() without once(); AsyncContext._lose() without its
+look at `_ended` (a task whose function on "after" is cancelled stays leased); check() without it (a transaction
+begins that nobody ends); _one_by_one() without turned(); settlers that begin before the functions on "start" (a
+thread and an asyncio.Task are left by a worker that cannot start).
 """
 
 import asyncio
