@@ -21,12 +21,12 @@ from .connections import AsyncGiven, AsyncSource
 from .delivery import Delivery, Settlement, result_text
 from .errors import Exceptions
 from .handlers import Registered
-from .hooks import Ending, Functions, call_async
+from .hooks import Ending, Functions, call_async, call_one
 from .journal import log
 from .pace import STALE, Backoff
 from .place import AsyncGuide, Node, NoWatch, Watch
 from .report import first_line
-from .run_base import RunBase
+from .run_base import RunBase, not_done
 from .session import SessionOver
 from .values import Duration
 from .worker_base import Options, WorkerBase
@@ -134,7 +134,6 @@ class AsyncRun(RunBase[AsyncContext]):
         self.watch, self.home_watch = Watch(), NoWatch()
         self.guide = AsyncGuide(worker.source, worker.names, self.watch)
         self.leaving: Set["asyncio.Task[None]"] = set()
-        self.settler = AsyncSettler(worker.source, self, self.home_watch)
 
     # -- the end, asked for
 
@@ -168,9 +167,7 @@ class AsyncRun(RunBase[AsyncContext]):
     async def serve(self) -> None:
         self.worker.look_at_types()
         for function in self.worker.own_functions("start"):
-            returned = function(self.worker)
-            if asyncio.iscoroutine(returned):
-                await returned
+            await call_one(function, self.worker)
         error: Optional[BaseException] = None
         loop_watch = LoopWatch(self)
         try:
@@ -188,6 +185,7 @@ class AsyncRun(RunBase[AsyncContext]):
     async def _serve(self) -> None:
         backoff = Backoff()
         node: Optional[Node] = None     # to go to
+        self.settler = AsyncSettler(self.worker.source, self, self.home_watch)
         try:
             while not self.stopping:
                 try:
@@ -399,9 +397,7 @@ class AsyncRun(RunBase[AsyncContext]):
             handler = self.handler_of(context)
             payload = handler.payload(delivery.payload())
             for function in calls.before:
-                returned = function(context)
-                if asyncio.iscoroutine(returned):
-                    await returned
+                await call_one(function, context)
             if handler.timeout is None:
                 result = await handler.function(payload, context)
             else:
@@ -415,7 +411,7 @@ class AsyncRun(RunBase[AsyncContext]):
         except BaseException as error:
             used = used or context._in_transaction
             await context._rollback(error)
-            settlement, ending = self.not_done(context, error, handler, used, time.monotonic() - began)
+            settlement, ending = not_done(context, error, handler, self.options.give_up_on, used, time.monotonic() - began)
         functions = self.ended(context, calls, ending, settlement)
         if functions:
             await call_async(functions, context, ending)

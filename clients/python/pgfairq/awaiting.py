@@ -126,9 +126,11 @@ class Awaiting(AwaitingBase[Source]):
                 except psycopg.Error as error:
                     if connection is None:
                         raise
-                    if is_of_connection(error, connection.closed):
+                    if connection.closed:
                         source.release(connection)
-                        connection = None   # a new one is tried once
+                        connection = None   # where there is no new one all are told
+                    elif is_of_connection(error, False):
+                        raise               # another one would not do either, as during recovery
                     else:
                         self._each(connection, some)
         except BaseException as error:
@@ -183,9 +185,11 @@ class AsyncAwaiting(AwaitingBase[AsyncSource]):
                 except psycopg.Error as error:
                     if connection is None:
                         raise
-                    if is_of_connection(error, connection.closed):
+                    if connection.closed:
                         await source.release(connection)
-                        connection = None
+                        connection = None   # where there is no new one all are told
+                    elif is_of_connection(error, False):
+                        raise               # another one would not do either, as during recovery
                     else:
                         await self._each(connection, some)
         except Exception as error:

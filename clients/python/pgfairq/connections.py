@@ -58,17 +58,19 @@ def is_usable(connection: AnyConnection) -> bool:
     if connection.closed or connection.info.transaction_status != TransactionStatus.IDLE:
         return False
     try:
-        return not is_readable(connection.fileno())
+        return not is_ready(connection.fileno(), 0)
     except (OSError, ValueError, psycopg.Error):
         return False
 
 
-def is_readable(descriptor: int) -> bool:
+def is_ready(descriptor: int, seconds: Optional[float] = None, to_write: bool = False) -> bool:
+    """Whether it can be read, or written to, within this time; None: once it can. select() takes none beyond 1,023."""
     if hasattr(select, "poll"):
         poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(0))
-    return bool(select.select([descriptor], [], [], 0)[0])
+        poll.register(descriptor, select.POLLOUT if to_write else select.POLLIN)
+        return bool(poll.poll(None if seconds is None else seconds * 1000))
+    some = [descriptor]
+    return any(select.select([] if to_write else some, some if to_write else [], [], seconds))
 
 
 def run(connection: "Connection[Any]", statement: Statement[T]) -> T:

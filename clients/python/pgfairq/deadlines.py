@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
+import math
 import threading
 import time
 from contextlib import contextmanager
-from typing import Any, Iterator, List, Optional
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 
 class Deadlines:
-    """Its thread begins with the first handler that has a timeout."""
+    """Of the handlers that run. Its thread begins with the first one that has a timeout."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._due: List[List[Any]] = []     # [when, number, context, seconds]; a context that has ended is None
-        self._numbers = itertools.count()
+        self._due: Dict[int, Tuple[float, Any, float]] = {}     # when, context, seconds
+        self._next = math.inf       # when the thread looks again
         self._thread: Optional[threading.Thread] = None
         self._closed = False
 
     @contextmanager
     def within(self, context: Any, seconds: float) -> Iterator[None]:
-        entry = [time.monotonic() + seconds, next(self._numbers), context, seconds]
+        due = time.monotonic() + seconds
         with self._changed:
-            heapq.heappush(self._due, entry)
+            self._due[id(context)] = due, context, seconds
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="pgfairq timeouts", daemon=True)
                 self._thread.start()
-            elif self._due[0] is entry:
+            elif due < self._next:
                 self._changed.notify()
         try:
             yield
         finally:
             with self._changed:
-                entry[2] = None
+                self._due.pop(id(context), None)
 
     def close(self) -> None:
         with self._changed:
@@ -45,8 +44,8 @@ class Deadlines:
         with self._changed:
             while not self._closed:
                 now = time.monotonic()
-                while self._due and (self._due[0][0] <= now or self._due[0][2] is None):
-                    _, _, context, seconds = heapq.heappop(self._due)
-                    if context is not None:
-                        context._time_out(seconds)
-                self._changed.wait(self._due[0][0] - now if self._due else None)
+                for key in [key for key, (due, _, _) in self._due.items() if due <= now]:
+                    _, context, seconds = self._due.pop(key)
+                    context._time_out(seconds)
+                self._next = min((due for due, _, _ in self._due.values()), default=math.inf)
+                self._changed.wait(min(self._next - now, threading.TIMEOUT_MAX))

@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 from . import statements
 from .errors import NoConnection, Retry, Snooze, Unrecoverable
@@ -72,9 +72,10 @@ def result_text(result: Any) -> Optional[str]:
     return None if result is None else json_text(result, "the handler's result")
 
 
-def after_error(delivery: Delivery, error: BaseException, handler: Optional[Registered] = None) -> Settlement:
-    """What a handler's exception means for its task. One that says itself what comes next is not asked for in give_up_on, nor
-    does the handler's backoff count for it."""
+def after_error(delivery: Delivery, error: BaseException, handler: Optional[Registered],
+                give_up_on: Tuple[Type[Exception], ...]) -> Settlement:
+    """What a handler's exception means for its task; give_up_on is its worker's. One that says itself what comes next is not
+    asked for in give_up_on, nor does the handler's backoff count for it."""
     try:
         if isinstance(error, NoConnection):
             return Settlement("release", delivery, delay=timedelta(seconds=1))
@@ -84,7 +85,7 @@ def after_error(delivery: Delivery, error: BaseException, handler: Optional[Regi
             return Settlement("nack", delivery, error=error_text(error), delay=duration(error.delay, "the delay of a retry"))
     except (TypeError, ValueError) as wrong:
         return Settlement("nack", delivery, error=error_text(wrong))
-    if isinstance(error, (Unrecoverable, *(() if handler is None else handler.give_up_on))):
+    if isinstance(error, Unrecoverable) or (handler is not None and isinstance(error, (*handler.give_up_on, *give_up_on))):
         return Settlement("nack", delivery, error=error_text(error), final=True)
     return Settlement("nack", delivery, error=error_text(error), delay=None if handler is None else handler.delay(delivery.attempt))
 

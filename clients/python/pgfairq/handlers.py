@@ -61,25 +61,22 @@ class Registered:
     timeout: Optional[float] = None
     place: Optional[Mapping[str, Any]] = None       # names of where it was made, until its types are read
     _types: Optional[Tuple[Typed, Typed]] = None
-    _takes: Optional[Typed] = None                  # if there is something to be made of the payload,
-    _gives: Optional[Typed] = None                  # or of the result
 
     @property
     def types(self) -> Tuple[Typed, Typed]:
         """Of the payload and of the result."""
         if self._types is None:
             self._types = annotated(self.function, "payload", self.place), annotated(self.function, "return", self.place)
-            self._takes, self._gives = (None if typed.is_plain else typed for typed in self._types)
             self.place = None
         return self._types
 
     def payload(self, value: Any) -> Any:
-        """For the function, of what is in JSON. Once the types are read."""
-        return value if self._takes is None else self._takes.from_json(value, "the payload")
+        """For the function, of what is in JSON."""
+        return self.types[0].from_json(value, "the payload")
 
     def result(self, value: Any) -> Any:
         """For JSON, of what the function has returned."""
-        return value if self._gives is None else self._gives.to_json(value, "the handler's result")
+        return self.types[1].to_json(value, "the handler's result")
 
     def delay(self, attempt: int) -> Optional[timedelta]:
         """Until the next attempt, after this one; None: as the queue has it."""
@@ -185,10 +182,11 @@ class Handled(Generic[P, R]):
         return {**options, **given, **({} if self.name is None else {"name": self.name})}
 
     def _payload(self, payload: Any) -> Any:
-        return self.registered.types[0].to_json(payload, f"the payload of task {self.name!r}")
+        return self._payloads([payload])[0]
 
     def _payloads(self, payloads: Sequence[Any]) -> List[Any]:
-        return [self._payload(payload) for payload in payloads]
+        typed, name = self.registered.types[0], f"the payload of task {self.name!r}"
+        return [typed.to_json(payload, name) for payload in payloads]
 
     def _result(self, result: Any) -> Any:
         return self.registered.types[1].from_json(result, f"the result of task {self.name!r}")

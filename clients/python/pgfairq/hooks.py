@@ -101,12 +101,17 @@ def call(functions: Functions, *arguments: Any) -> None:
             log.exception("%r failed, which is called on an event", function)
 
 
+async def call_one(function: Callable[..., Any], *arguments: Any) -> None:
+    """With asyncio, where it may be a coroutine."""
+    returned = function(*arguments)
+    if asyncio.iscoroutine(returned):
+        await returned
+
+
 async def call_async(functions: Functions, *arguments: Any) -> None:
     for function in functions:
         try:
-            returned = function(*arguments)
-            if asyncio.iscoroutine(returned):
-                await returned
+            await call_one(function, *arguments)
         except Exception:
             log.exception("%r failed, which is called on an event", function)
 

@@ -12,6 +12,8 @@ import enum
 import functools
 import inspect
 import json
+import re
+import sys
 import types
 import typing
 from datetime import date, datetime, time, timedelta
@@ -23,6 +25,7 @@ from .errors import BadPayload
 
 UNIONS: Tuple[Any, ...] = (Union, getattr(types, "UnionType", Union))    # before Python 3.10 there is one way to write it
 NOTHING = type(None)
+INTEGER = re.compile("-?[0-9]{1,4000}")     # Python reads none that are much longer
 
 
 def is_dataclass(kind: Any) -> bool:
@@ -137,6 +140,8 @@ def decode(kind: Any, value: Any, where: str) -> Any:
         fits = isinstance(value, kind)
     else:
         return value    # a type that JSON says nothing of
+    if fits and kind is float:
+        fits = isinstance(value, float) or abs(value) <= sys.float_info.max
     if not fits:
         raise no_fit(kind, value, where)
     return float(value) if kind is float else value
@@ -230,7 +235,7 @@ def of_union(kind: Any, arguments: Tuple[Any, ...], value: Any, where: str) -> A
 
 def of_key(kind: Any, key: str, where: str) -> Any:
     """JSON has keys that are texts."""
-    return decode(kind, int(key) if kind is int and key.lstrip("-").isdigit() else key, f"key {key!r} of {where}")
+    return decode(kind, int(key) if kind is int and INTEGER.fullmatch(key) else key, f"key {key!r} of {where}")
 
 
 # -- what the annotations of a handler say

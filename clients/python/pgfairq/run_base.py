@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import time
-from logging import DEBUG
-from typing import Any, Dict, Generic, List, Optional, Tuple, TypeVar
+from typing import Any, Dict, Generic, Optional, Tuple, Type, TypeVar
 
 from . import journal
 from .delivery import Settlement, after_error
 from .errors import LeaseLost, NoConnection, Snooze
 from .handlers import Registered
 from .hooks import Calls, Ending, Functions
-from .journal import log
 from .pace import Pace
 from .report import first_line
 from .worker_base import WorkerBase
 
 C = TypeVar("C")    # of context
+
+
+def not_done(context: Any, error: BaseException, handler: Optional[Registered], give_up_on: Tuple[Type[Exception], ...], used: bool,
+             seconds: float) -> Tuple[Optional[Settlement], Ending]:
+    """What is to be told to the server; None if the lease is lost."""
+    if context._lost is not None or isinstance(error, LeaseLost):
+        lost = error if isinstance(error, LeaseLost) else LeaseLost(context._lost or first_line(error))
+        return None, Ending("lost", seconds, error=lost)
+    error = context._timeout_error(error)
+    settlement = after_error(context._delivery, error, handler, give_up_on)
+    if settlement.kind == "nack":
+        outcome = "failed"
+    else:
+        outcome = "released" if isinstance(error, NoConnection) else "snoozed"
+    settlement.doubtful, settlement.context = used, context
+    settlement.ending = Ending(outcome, seconds, error=None if isinstance(error, Snooze) else error)
+    return settlement, settlement.ending
 
 
 class RunBase(Generic[C]):
@@ -61,29 +76,9 @@ class RunBase(Generic[C]):
         found: Registered = self.worker.find(delivery, context.headers)
         return found
 
-    def not_done(self, context: Any, error: BaseException, handler: Optional[Registered], used: bool,
-                 seconds: float) -> Tuple[Optional[Settlement], Ending]:
-        """What is to be told to the server; None if the lease is lost."""
-        if context._lost is not None or isinstance(error, LeaseLost):
-            lost = error if isinstance(error, LeaseLost) else LeaseLost(context._lost or first_line(error))
-            return None, Ending("lost", seconds, error=lost)
-        error = context._timeout_error(error)
-        settlement = after_error(context._delivery, error, handler)
-        if settlement.kind == "nack":
-            outcome = "failed"
-        else:
-            outcome = "released" if isinstance(error, NoConnection) else "snoozed"
-        settlement.doubtful, settlement.context = used, context
-        settlement.ending = Ending(outcome, seconds, error=None if isinstance(error, Snooze) else error)
-        return settlement, settlement.ending
-
     def ended(self, context: Any, calls: Calls, ending: Ending, settlement: Optional[Settlement]) -> Functions:
         """Note it; what is to be called of it, in this order."""
         context._ended = True
-        if ending.outcome == "done":
-            if log.isEnabledFor(DEBUG):
-                journal.ended(context._delivery, ending, settlement)
-            return calls.after
         journal.ended(context._delivery, ending, settlement)
         own = calls.failed if ending.outcome == "failed" else calls.lost if ending.outcome == "lost" else ()
         return own + calls.after

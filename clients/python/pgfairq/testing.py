@@ -10,7 +10,7 @@ import json
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, Awaitable, Dict, List, Optional, Sequence, TypeVar, Union, overload
+from typing import Any, Awaitable, Dict, List, Optional, TypeVar, Union, overload
 
 from . import statements, values
 from .async_context import AsyncContext
@@ -19,9 +19,10 @@ from .async_worker import AsyncWorker
 from .context import Context, ContextBase
 from .delivery import Delivery
 from .handlers import Handled
-from .hooks import Ending
+from .hooks import Ending, call_one
 from .models import TaskStatus
 from .queue import Handler, Queue
+from .run_base import not_done
 from .values import Duration, Group
 from .worker import Worker
 
@@ -137,8 +138,8 @@ def run_inline(handler: AsyncHandler[P, R], payload: P, **task: Any) -> Awaitabl
 
 def run_inline(handler: Any, payload: Any, **task: Any) -> Any:
     """Do a task of this payload here and now, without a server: what the handler returns, or raises. Payload and result go
-    through JSON and their types as they would, and functions on "before", "after" and "failed" are called. There is no
-    timeout. task: as context() has it; the group is the handler's, if nothing is said."""
+    through JSON and their types as they would, and functions on "before", "after", "failed" and "lost" are called. There is
+    no timeout. task: as context() has it; the group is the handler's, if nothing is said."""
     keys = {"group": task["group"]} if "group" in task else {}
     keys.update({"subgroup": task["subgroup"]} if "subgroup" in task else {})
     options = handler_of(handler)._options(keys, payload)
@@ -165,6 +166,11 @@ def _result(handler: Any, result: Any) -> Any:
     return through_json(typed, typed.to_json(result, "the handler's result"), "the handler's result")
 
 
+def _not_done(handler: Any, made: TestingBase, error: BaseException, began: float) -> Ending:
+    """As a worker has it. Its outcome is an event, too, if it is "failed" or "lost"."""
+    return not_done(made, error, handler.registered, (), False, time.monotonic() - began)[1]
+
+
 def _run(handler: Any, payload: Any, made: TestContext) -> Any:
     hooks, began = handler.queue.hooks, time.monotonic()
     try:
@@ -172,8 +178,9 @@ def _run(handler: Any, payload: Any, made: TestContext) -> Any:
             function(made)
         result = _result(handler, handler.function(payload, made))
     except BaseException as error:
-        for function in (*hooks.of("failed"), *hooks.of("after")):
-            function(made, Ending("failed", time.monotonic() - began, error=error))
+        ending = _not_done(handler, made, error, began)
+        for function in (*hooks.of(ending.outcome), *hooks.of("after")):
+            function(made, ending)
         raise
     for function in hooks.of("after"):
         function(made, Ending("done", time.monotonic() - began, result))
@@ -182,20 +189,17 @@ def _run(handler: Any, payload: Any, made: TestContext) -> Any:
 
 async def _run_async(handler: Any, payload: Any, made: AsyncTestContext) -> Any:
     hooks, began = handler.queue.hooks, time.monotonic()
-
-    async def call(functions: Sequence[Any], *arguments: Any) -> None:
-        for function in functions:
-            returned = function(*arguments)
-            if hasattr(returned, "__await__"):
-                await returned
-
     try:
-        await call(hooks.of("before"), made)
+        for function in hooks.of("before"):
+            await call_one(function, made)
         result = _result(handler, await handler.function(payload, made))
     except BaseException as error:
-        await call((*hooks.of("failed"), *hooks.of("after")), made, Ending("failed", time.monotonic() - began, error=error))
+        ending = _not_done(handler, made, error, began)
+        for function in (*hooks.of(ending.outcome), *hooks.of("after")):
+            await call_one(function, made, ending)
         raise
-    await call(hooks.of("after"), made, Ending("done", time.monotonic() - began, result))
+    for function in hooks.of("after"):
+        await call_one(function, made, Ending("done", time.monotonic() - began, result))
     return result
 
 
@@ -303,8 +307,13 @@ def wanted_of(where: Any, payload: Any, task: Dict[str, Any]) -> Dict[str, Any]:
     for word in ("group", "subgroup", "unique_key"):
         if word in wanted:
             wanted[word] = values.group_key(wanted[word], word)
+    if "group" in wanted:
+        wanted["group"] = wanted["group"] or ""     # as a task that was enqueued without one has it
     if payload is not ANY:
-        wanted["payload"] = values.parse_json(values.json_text(payload, "payload"))
+        wanted["payload"] = payload
+    for word in ("payload", "headers"):
+        if word in wanted:
+            wanted[word] = values.parse_json(values.json_text(wanted[word], word))
     return wanted
 
 

@@ -66,7 +66,8 @@ def duration(value: Optional[Duration], name: str) -> Optional[timedelta]:
 
 def seconds(value: Duration, name: str) -> float:
     result = duration(value, name)
-    assert result is not None
+    if result is None:
+        raise TypeError(f"{name} must be a timedelta or a number of seconds, not None")
     return result.total_seconds()
 
 

@@ -23,7 +23,7 @@ from .pace import STALE, Backoff
 from .place import Guide, Node, NoWatch, Watch
 from .queue import Queue
 from .report import first_line
-from .run_base import RunBase
+from .run_base import RunBase, not_done
 from .session import Session, SessionOver
 from .settler import Settler
 from .supervisor import supervise
@@ -135,7 +135,6 @@ class Run(RunBase[Context]):
         self.watch, self.home_watch = Watch(), NoWatch()
         self.guide = Guide(worker.source, worker.names, self.watch)
         self.leaving: List[threading.Thread] = []
-        self.settler = Settler(worker.source, self, self.home_watch)
 
     # -- the main thread
 
@@ -177,6 +176,7 @@ class Run(RunBase[Context]):
     def _serve(self) -> None:
         backoff = Backoff()
         node: Optional[Node] = None     # to go to
+        self.settler = Settler(self.worker.source, self, self.home_watch)
         try:
             while not self.stopping:
                 try:
@@ -421,7 +421,7 @@ class Run(RunBase[Context]):
         except BaseException as error:
             used = used or context._in_transaction
             context._rollback(error)
-            settlement, ending = self.not_done(context, error, handler, used, time.monotonic() - began)
+            settlement, ending = not_done(context, error, handler, self.options.give_up_on, used, time.monotonic() - began)
         functions = self.ended(context, calls, ending, settlement)
         if functions:
             call(functions, context, ending)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Callable, Generic, List, Optional, TypeVar, overload
 
 import psycopg
@@ -99,13 +98,10 @@ class WorkerBase(Generic[S]):
                 handler.types
 
     def find(self, delivery: Delivery, headers: Any) -> Registered:
-        """The handler of a task, with what to give up on of its own and of the worker."""
+        """The handler of a task."""
         registry: Registry = self.by_name[delivery.queue].registry
         delivery.name = task_name(delivery.name, headers)
-        handler = registry.find(delivery.name)
-        if not self.options.give_up_on:
-            return handler
-        return replace(handler, give_up_on=handler.give_up_on + self.options.give_up_on)
+        return registry.find(delivery.name)
 
     def trouble(self, error: Exception, pause: float, node: Optional[Node]) -> None:
         """The session ended with this error. Raises it if no later one will fare better: another node may."""

@@ -1,8 +1,10 @@
 """Those who await results: one connection of the process for all of them.
 
-Seen to fail: outcome() without awaiting_of() (as many connections as there are waiters), note() without its look at keep_done (a queue that keeps nothing: an end that was
-waited for is not known), _serve() without _each() (a queue that is dropped has all fail), without the second try (a
-connection that is lost has all fail), awaiting_of() without the process (a child waits for ever).
+Seen to fail: outcome() without awaiting_of() (as many connections as there are waiters), note() without its look at
+keep_done (a queue that keeps nothing: an end that was waited for is not known), _serve() without _each() (a queue
+that is dropped has all fail), without the second try (a connection that is lost has all fail), awaiting_of() without
+the process (a child waits for ever), _serve() that asks on for ever what the server refuses to all (nobody is told
+before the time is over).
 """
 
 import asyncio
@@ -16,7 +18,8 @@ import psycopg_pool
 import pytest
 from conftest import running
 
-from pgfairq import AsyncQueue, AsyncWorker, AwaitTimeout, Queue, TaskFailed, Worker, awaiting
+from pgfairq import AsyncQueue, AsyncWorker, AwaitTimeout, Queue, TaskFailed, Worker, awaiting, statements
+from pgfairq.statements import Statement
 
 COUNT = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s AND query LIKE %s"
 ANY, LOOKS = "%", "%fairq.await(a.queue%"
@@ -179,6 +182,30 @@ def test_connections_that_are_lost(make_queue, database, count):
                 wait.result(100)
         finally:
             part_server.start()
+
+
+def test_a_server_that_waits_for_nothing(make_queue, database, monkeypatch):
+    """As fairq.await() does not during recovery: that is what all are told, and at once."""
+    queue, asked = make_queue(keep_done=3600), []
+    task = queue.enqueue(1)
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE SEQUENCE numbers")
+
+    def refused(*_):
+        asked.append(1)
+        return Statement(b"SELECT nextval('numbers')", (), list)
+
+    monkeypatch.setattr(statements, "outcomes", refused)
+    reading = f"{database} options='-c default_transaction_read_only=on'"
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        Queue(reading, queue.name).await_result(task, 100)
+
+    async def main():
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            await AsyncQueue(reading, queue.name).await_result(task, 100)
+
+    asyncio.run(main())
+    assert len(asked) == 2
 
 
 def test_a_pool_and_a_fork(make_queue, database):

@@ -1,11 +1,12 @@
 """What @queue.task() says of a handler: of its tasks when they are enqueued, and of its attempts.
 
-Seen to fail: Handled._options() without its look at what the call says (a priority and a group of the call are those of the
-handler), and with defaults for schedules (max_attempts, which they have not); _options_of_many() with the group of the first
-for all; after_error() without the handler's delay, and with it before Retry; Registered.delay() without min() (the fourth
-attempt has no delay); Deadlines._serve() that tells nobody (the handler waits for an hour), Context._time_out() without its cancel (a statement goes
-on), _check_time() in Worker and AsyncWorker (what took too long is done), AsyncContext._time_out() without cancel();
-Options without the check of names.
+Seen to fail: Handled._options() without its look at what the call says (a priority and a group of the call are those
+of the handler), and with defaults for schedules (max_attempts, which they have not); _options_of_many() with the
+group of the first for all; after_error() without the handler's delay, and with it before Retry; Registered.delay()
+without min() (the fourth attempt has no delay); Deadlines._serve() that tells nobody (the handler waits for an hour),
+Context._time_out() without its cancel (a statement goes on), _check_time() in Worker and AsyncWorker (what took too
+long is done), AsyncContext._time_out() without cancel(); within() that keeps a handler which has ended, and that does
+not wake the thread for one that is due sooner; Options without the check of names; seconds() that takes None.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ import pytest
 from conftest import running
 
 from pgfairq import AsyncQueue, AsyncWorker, TaskTimeout, Worker
+from pgfairq.deadlines import Deadlines
 
 
 def test_what_tasks_are_enqueued_with(make_queue):
@@ -127,6 +129,30 @@ def test_a_timeout_is_of_one_task(make_queue):
     assert seen[-1] == ("long", False)
 
 
+def test_timeouts_keep_nothing_of_handlers_that_have_ended():
+    """However long their timeouts are. The thread of an hour is woken for what is due before."""
+    class Handler:
+        over = threading.Event()
+
+        def _time_out(self, seconds):
+            assert seconds == 0.05
+            self.over.set()
+
+    deadlines = Deadlines()
+    with deadlines.within(Handler(), 1e300):
+        for _ in range(1000):
+            with deadlines.within(Handler(), 3600):
+                pass
+        assert len(deadlines._due) == 1
+        with deadlines.within(Handler(), 0.05):
+            assert Handler.over.wait(100)
+            assert len(deadlines._due) == 1
+    assert not deadlines._due
+    deadlines.close()
+    deadlines._thread.join(100)
+    assert not deadlines._thread.is_alive()
+
+
 def test_timeouts_of_coroutines(database):
     ended = []
 
@@ -178,6 +204,16 @@ def test_mistakes(make_queue, options, message):
 
             kind.task("a", **options)(coroutine if kind is not queue else lambda payload, context: None)
         assert kind.registry.handlers == {}     # so that it can be made right
+
+
+def test_times_that_are_none(make_queue):
+    """For a time that has to be there."""
+    queue = make_queue()
+    task = queue.task("a")(lambda payload, context: None).enqueue(1)
+    for call, name in ((lambda: Worker(queue, ttl=None), "ttl"), (lambda: Worker(queue, finish=None), "finish"),
+                       (lambda: queue.await_result(task, None), "timeout")):
+        with pytest.raises(TypeError, match=f"{name} must be a timedelta or a number of seconds, not None"):
+            call()
 
 
 def test_a_group_that_is_none(make_queue):

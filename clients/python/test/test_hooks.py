@@ -1,11 +1,13 @@
 """What an application is told of: each event, in its place, with what has become of the attempt.
 
-Seen to fail: _handle() that calls functions on "before" as those of other events (one that fails is of no consequence),
-RunBase.ended() without "failed" or "lost", and with "after" first; SettlerBase._note() that forgets what has failed, and
-_look_for_dead() that takes all that has failed for dead (a task of three attempts is dead after the first one); without
-those that are final; died() and too_late() without tell_later(); call() without its except (the worker ends), Hooks.add()
-without its checks, own_functions() without once(); AsyncContext._lose() without its look at `_ended` (a task whose function
-on "after" is cancelled stays leased); check() without it (a transaction begins that nobody ends); _one_by_one() without turned().
+Seen to fail: _handle() that calls functions on "before" as those of other events (one that fails is of no
+consequence), RunBase.ended() without "failed" or "lost", and with "after" first; SettlerBase._note() that forgets
+what has failed, and _look_for_dead() that takes all that has failed for dead (a task of three attempts is dead after
+the first one); without those that are final; died() and too_late() without tell_later(); call() without its except
+(the worker ends), Hooks.add() without its checks, own_functions() without once(); AsyncContext._lose() without its
+look at `_ended` (a task whose function on "after" is cancelled stays leased); check() without it (a transaction
+begins that nobody ends); _one_by_one() without turned(); settlers that begin before the functions on "start" (a
+thread and an asyncio.Task are left by a worker that cannot start).
 """
 
 import asyncio
@@ -135,9 +137,11 @@ def test_a_worker_that_cannot_start(make_queue):
         assert started is worker
         raise ConnectionError("no cache")
 
+    threads = set(threading.enumerate())
     with pytest.raises(ConnectionError, match="no cache"):
         worker.run(drain=True)
     assert queue.stats().claimed == 0
+    assert set(threading.enumerate()) <= threads
 
 
 def test_what_is_lost(make_queue):
@@ -221,11 +225,13 @@ def test_asyncio(database):
         for payload in (0, 1):
             await handle.enqueue(payload)
             await worker.run(drain=True)
+        tasks = asyncio.all_tasks()
         with pytest.raises(ConnectionError):
             @worker.on("start")
             async def start(_):
                 raise ConnectionError
             await worker.run(drain=True)
+        assert asyncio.all_tasks() <= tasks
 
     asyncio.run(main())
     attempt = [("before", None), ("handler", None)]

@@ -1,10 +1,11 @@
 """Payloads and results with types: what a handler's annotations make of JSON, and what an enqueue refuses.
 
 Seen to fail: Typed.to_json() without its look at the class (a dict is enqueued for a dataclass, and fails in the worker),
-decode() without its checks (a text arrives as an int), of_fields() without its defaults, Registered.payload() and result()
-without the types (a dict arrives; a dataclass as a result fails the task), Handler.await_result() without them,
-is_plain() that is always false (a payload of plain types is looked at), annotated() without the names of the decorator's
-place.
+decode() without its checks (a text arrives as an int), and without that for large numbers (OverflowError), of_key()
+that takes all that isdigit() for a number (ValueError, which does not say where), of_fields() without its defaults,
+Registered.payload() and result() without the types (a dict arrives; a dataclass as a result fails the task),
+Handler.await_result() without them, is_plain() that is always false (a payload of plain types is looked at),
+annotated() without the names of the decorator's place.
 """
 
 from __future__ import annotations
@@ -110,7 +111,9 @@ def test_plain_types(kind):
     ({"tenant": 1, "lines": [], "days": {"x": []}}, "key 'x' of 'days'"), ({"tenant": 1, "lines": [], "pair": [1]}, "'pair' of the payload"),
     ({"tenant": 1, "lines": [], "either": []}, "'either'"), ({"tenant": 1, "lines": [], "total": "x"}, "'total' .* is not Decimal"),
     ({"tenant": 1, "lines": [], "share": "x"}, "'share' .* is not float"), ({"tenant": 1, "lines": [], "by": 5}, "'by' .* is not UUID"),
-    ({"tenant": 1, "lines": [], "every": 1e300}, "'every' .* is not timedelta")])
+    ({"tenant": 1, "lines": [], "every": 1e300}, "'every' .* is not timedelta"),
+    ({"tenant": 1, "lines": [], "share": 10**400}, "'share' .* is not float"), ({"tenant": 1, "lines": [], "days": {"--5": []}}, "key '--5' of 'days'"),
+    ({"tenant": 1, "lines": [], "days": {"²": []}}, "key '²' of 'days'"), ({"tenant": 1, "lines": [], "days": {"1" * 5000: []}}, "key '111.* of 'days'")])
 def test_what_does_not_fit(given, message):
     with pytest.raises(BadPayload, match=message):
         Typed(Order).from_json(given, "the payload")

@@ -1,9 +1,10 @@
 """pgfairq.testing, as the tests of an application use it.
 
-Seen to fail: run_inline() without JSON in between (a set as a result passes), without the handler's group, without the
-functions on "before"; TestingBase without its check (a handler that has lost its task goes on); Drained.note() without the
-errors; assert_enqueued() with any task of the queue for those of the handler, with payloads that are to be equal, without
-the connection (what the transaction has enqueued is not seen).
+Seen to fail: run_inline() without JSON in between (a set as a result passes), without the handler's group, without
+the functions on "before", and with what is snoozed or lost as failed; TestingBase without its check (a handler that
+has lost its task goes on); Drained.note() without the errors; assert_enqueued() with any task of the queue for those
+of the handler, with payloads that are to be equal, with a group that is None as no task has it, with headers that
+have not been through JSON, without the connection (what the transaction has enqueued is not seen).
 """
 
 import asyncio
@@ -118,6 +119,28 @@ def test_inline():
         run_inline(print, 1)
 
 
+def test_inline_as_a_worker_has_it():
+    """What is snoozed has not failed, nor has what is lost."""
+    queue, told = Queue(NOWHERE, "letters"), []
+    for event in ("failed", "lost", "after"):
+        queue.on(event, lambda context, ending, event=event: told.append((event, ending.outcome, type(ending.error))))
+
+    @queue.task("send")
+    def send(payload, context):
+        if payload == "lost":
+            context.lose()
+        context.check()
+        context.snooze(5)
+
+    with pytest.raises(Snooze):
+        run_inline(send, "snoozed")
+    assert told == [("after", "snoozed", type(None))]
+    told.clear()
+    with pytest.raises(LeaseLost):
+        run_inline(send, "lost")
+    assert told == [("lost", "lost", LeaseLost), ("after", "lost", LeaseLost)]
+
+
 def test_inline_coroutines():
     queue, told = AsyncQueue(NOWHERE, "letters"), []
 
@@ -128,9 +151,16 @@ def test_inline_coroutines():
     @queue.task("send")
     async def send(letter: Letter, context) -> str:
         await context.progress(1)
+        if letter.to == "nobody":
+            context.snooze(5)
         return letter.to
 
-    assert asyncio.run(run_inline(send, Letter("ann", NOW), group=5)) == "ann" and told == ["5"]
+    for event in ("failed", "after"):
+        queue.on(event, lambda context, ending: told.append(ending.outcome))
+    assert asyncio.run(run_inline(send, Letter("ann", NOW), group=5)) == "ann" and told == ["5", "done"]
+    with pytest.raises(Snooze):
+        asyncio.run(run_inline(send, Letter("nobody", NOW)))
+    assert told == ["5", "done", "", "snoozed"]
 
 
 def test_without_a_driver_for_tests(tmp_path):
@@ -196,6 +226,10 @@ def test_what_was_enqueued(make_queue):
     assert found.id == task
     assert_enqueued(queue, count=2)
     assert_enqueued(note, [1, 2])
+    assert_enqueued(note, (1, 2), group=None)
+    send.enqueue({}, headers={"of": (1, 2)}, group=7)
+    assert_enqueued(send, headers={"of": (1, 2)}, count=1)
+    queue.purge_group(7)
     refute_enqueued(note, [1])
     refute_enqueued(send, {"to": "bob"})
     refute_enqueued(queue, name="other")

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import socket
 import struct
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Iterator, Mapping, Optional
 
 import psycopg
 from psycopg import pq
 from psycopg.errors import error_from_result
+
+from ..connections import is_ready
 
 Row = tuple     # of texts, or None
 
@@ -26,10 +28,12 @@ PEER = struct.Struct("3i")  # of SO_PEERCRED: process, user, group
 def call(connection: psycopg.Connection, statement: str, values: Mapping[str, Any]) -> Row:
     """Its row. If the answer is lost nobody knows whether it was committed."""
     pgconn = connection.pgconn
-    pgconn.send_query_params(*_bound(statement, values))
-    result = _answer(pgconn)
-    while _next(pgconn) is not None:
-        pass
+    text, parameters = _bound(statement, values)
+    with _to_its_end(connection):
+        pgconn.send_query_params(text, parameters)
+        result = _answer(pgconn)
+        while _next(pgconn) is not None:
+            pass
     return _row(result)
 
 
@@ -41,8 +45,7 @@ def transact(connection: psycopg.Connection, statement: str, values: Mapping[str
     pgconn = connection.pgconn
     text, parameters = _bound(statement, values)
     pgconn.enter_pipeline_mode()
-    ended = False
-    try:
+    with _to_its_end(connection):
         if prepared is None:
             pgconn.send_query_params(text, parameters)
             pgconn.send_flush_request()
@@ -55,11 +58,17 @@ def transact(connection: psycopg.Connection, statement: str, values: Mapping[str
             pgconn.pipeline_sync()
         failed = _sync(pgconn)
         pgconn.exit_pipeline_mode()
-        ended = True
-        return _row(failed if failed and result.status == pq.ExecStatus.TUPLES_OK else result)
-    finally:
-        if not ended:   # an answer may still come, which is not for the next statement
-            connection.close()
+    return _row(failed if failed and result.status == pq.ExecStatus.TUPLES_OK else result)
+
+
+@contextmanager
+def _to_its_end(connection: psycopg.Connection) -> Iterator[None]:
+    """If it ends by an exception an answer may still come, which is not for the next statement."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _ask_prepared(pgconn: Any, statement: str, text: bytes, parameters: "list[Optional[bytes]]", prepared: "dict[str, bytes]") -> Any:
@@ -90,7 +99,7 @@ def is_direct(connection: psycopg.Connection) -> bool:
             parent = int(file.read().rpartition(")")[2].split()[1])
     except (OSError, AttributeError, ValueError, IndexError):   # another system, or another container
         return False
-    return parent == listener
+    return 0 < listener == parent   # 0: a process of another container
 
 
 def _bound(statement: str, values: Mapping[str, Any]) -> "tuple[bytes, list[Optional[bytes]]]":
@@ -124,9 +133,9 @@ def _value(value: Any) -> Optional[bytes]:
 def _next(pgconn: Any) -> Any:
     """The next result, or None; other threads, and greenlets, run meanwhile."""
     while pgconn.flush():
-        select.select([], [pgconn.socket], [])
+        is_ready(pgconn.socket, to_write=True)
     while pgconn.is_busy():
-        select.select([pgconn.socket], [], [])
+        is_ready(pgconn.socket)
         pgconn.consume_input()
     return pgconn.get_result()
 

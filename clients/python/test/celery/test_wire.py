@@ -2,10 +2,13 @@
 
 Seen to fail: _value() without its look at zero bytes, for libpq takes what is before the first one; _numbered() that
 counts a name twice; transact() that says what it has begun after the commit, and that keeps an error of the commit to
-itself; is_direct() of whatever is a socket of this machine, and of nothing; what is told without _tell_all().
+itself; is_direct() of whatever is a socket of this machine, of nothing, and of 0; what is told without _tell_all();
+_next() with select(), which takes no descriptor beyond 1,023; _to_its_end() that does not close (the answer is still to
+come when the next statement is sent).
 """
 
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -13,6 +16,7 @@ import tempfile
 import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -136,6 +140,13 @@ def test_who_is_at_the_other_end(database, sockets):
     other.close()
 
 
+def test_the_other_end_in_another_container(database, monkeypatch):
+    """It has no number here, and neither has the parent of the first process."""
+    monkeypatch.setattr(wire, "PEER", SimpleNamespace(size=12, unpack=lambda _: (0, 0, 0)))
+    pgconn = SimpleNamespace(socket=database.fileno(), backend_pid=1)
+    assert not wire.is_direct(SimpleNamespace(pgconn=pgconn))
+
+
 @pytest.fixture
 def pooler(sockets):
     """Where PgBouncer is, in transaction mode, with two connections to the server."""
@@ -222,3 +233,41 @@ def test_what_is_told_meanwhile_is_heard(database):
     database.call("SELECT pg_notify('news', %(text)s)", {"text": "by a call"})
     database.transact("SELECT pg_notify('news', %(text)s)", {"text": "by a transaction"}, lambda begun, row: None)
     assert heard == [("news", "by a call"), ("news", "by a transaction")]
+
+
+def test_many_open_files():
+    """As in a server that has a thousand clients of its own."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most if most == resource.RLIM_INFINITY else min(4096, most), most))
+    files = []
+    try:
+        while not files or files[-1] < 1024:
+            files.append(os.open(os.devnull, os.O_RDONLY))
+        database = Database(conninfo_to_dict(conninfo("postgres")))
+        assert database.fileno() > 1024
+        for value in ("a", "x" * 5_000_000):
+            assert database.call("SELECT %(value)s::text", {"value": value}) == (value,)
+            assert database.transact("SELECT %(value)s::text", {"value": value}, lambda begun, row: None) == (value,)
+        database.close()
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
+@pytest.mark.parametrize("how", ["call", "transact", "transact at once"])
+def test_a_statement_that_is_interrupted(database, how, monkeypatch):
+    """As by the soft time limit of the task that sends a message."""
+    class Interrupt(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupt
+
+    database._direct = how.endswith("at once")
+    with monkeypatch.context() as patch:
+        patch.setattr(wire, "_next", interrupt)
+        with pytest.raises(Interrupt):
+            database.call("SELECT 1", {}) if how == "call" else database.transact("SELECT 1", {}, lambda begun, row: None)
+    with pytest.raises(ConnectionLost, match="closed"):
+        database.call("SELECT 1", {})
