@@ -43,13 +43,20 @@ function thread(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
   return { send: (message) => child.postMessage(message), kill: () => child.terminate() };
 }
 
+/** A task that a process or thread works on, and who waits for its end. */
+interface Work {
+  readonly context: TaskContext;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
 /** One process or thread. It works on a task at a time. */
 class Child {
   alive = true;
   private readonly channel: Channel;
   private readonly what: string;
   private n = 0;
-  private work: { context: TaskContext; resolve: (value: unknown) => void; reject: (error: unknown) => void } | undefined;
+  private work: Work | undefined;
 
   constructor(file: string, inThread: boolean) {
     this.what = `the ${inThread ? 'thread' : 'process'} of the handler`;
@@ -59,18 +66,14 @@ class Child {
   run(task: Task, context: TaskContext): Promise<unknown> {
     const { signal } = context;
     const kill = (): void => {
-      this.work?.reject(signal.reason);
+      this.ended()?.reject(signal.reason);
       void this.kill();
     };
     return new Promise<unknown>((resolve, reject) => {
       this.work = { context, resolve, reject };
-      if (signal.aborted) return kill();
       signal.addEventListener('abort', kill);
       this.channel.send({ kind: 'task', n: ++this.n, task: task.parts });
-    }).finally(() => {
-      signal.removeEventListener('abort', kill);
-      this.work = undefined;
-    });
+    }).finally(() => signal.removeEventListener('abort', kill));
   }
 
   async kill(): Promise<void> {
@@ -81,10 +84,15 @@ class Child {
   private async hear(message: FromChild): Promise<void> {
     if (message.kind === 'call') return this.answer(message);
     if (message.n !== this.n) return;
+    if (message.kind === 'done') this.ended()?.resolve(message.value);
+    else this.ended()?.reject(errorFrom(message.error));
+  }
+
+  /** Whose end it is. A call that comes from now on, also together with the end, comes too late. */
+  private ended(): Work | undefined {
     const { work } = this;
-    this.work = undefined; // at once: a call that came with this message comes too late
-    if (message.kind === 'done') work?.resolve(message.value);
-    else work?.reject(errorFrom(message.error));
+    this.work = undefined;
+    return work;
   }
 
   private async answer({ n, call, method, values }: FromChild & { kind: 'call' }): Promise<void> {
@@ -100,7 +108,7 @@ class Child {
 
   private end(how: string, cause?: unknown): void {
     this.alive = false;
-    this.work?.reject(new HandlerCrashed(`${this.what} ${how}`, cause === undefined ? {} : { cause }));
+    this.ended()?.reject(new HandlerCrashed(`${this.what} ${how}`, cause === undefined ? {} : { cause }));
   }
 }
 
