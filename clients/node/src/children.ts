@@ -134,6 +134,7 @@ export class Children {
   }
 
   readonly handler = async (task: Task, context: TaskContext): Promise<unknown> => {
+    context.signal.throwIfAborted(); // no process begins, and none that is kept ends, for what is lost already
     const child = this.take();
     try {
       return await child.run(task, context);

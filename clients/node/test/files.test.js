@@ -6,6 +6,7 @@
 // - "is killed": child.js without its watch
 // - "kept for the next": Children.handler that does not put them back; "end with the worker": HandlerTable.close() not called
 // - "no more time": Children.handler that forgets what it kills
+// - "lost before": Children.handler that does not look at the signal
 // - "goes through the worker": Child.answer() that answers after the end
 // - "errors": errorFrom() that makes an Error of all; noteClasses() not called
 // - "signals": child.js that does not take SIGTERM and SIGINT
@@ -107,6 +108,17 @@ for (const thread of [false, true]) {
     if (!thread) assert.ok(!isAlive(pid));
     const task = await queue.get(id);
     assert.deepStrictEqual([task.state, task.attempts, worker.seen.lost[0].reason instanceof WorkerClosed], ['ready', 0, true]);
+  });
+
+  test(`a ${kind} that is kept stays for the next task, when one is lost before its handler is called`, async (t) => {
+    const { queue, start } = await newQueue(t, { keepDone: '1 h', maxAttempts: 1 });
+    const before = (task, { signal }) => (task.name === 'slow' ? new Promise((resolve) => signal.addEventListener('abort', resolve)) : undefined);
+    const worker = start({ '': compute, slow: { ...compute, timeout: 5 } }, { hooks: { before } });
+    const where = async () => queue.waitUntilFinished(await queue.add({ do: 'where' }), { timeout: 100_000 });
+    const first = await where();
+    await queue.add({ do: 'nothing' }, { name: 'slow' });
+    await until('its time is over', () => worker.seen.failed.length === 1);
+    assert.deepStrictEqual(await where(), first);
   });
 
   test(`what a ${kind} asks of the server goes through the worker, and commits with the acknowledgement`, async (t) => {
