@@ -100,6 +100,17 @@ export function noteClasses(error: Error, names: readonly string[]): void {
   classesElsewhere.set(error, names);
 }
 
+/** The names of an error's classes, the most derived first: also of those that it had elsewhere. */
+export function classNames(error: Error): readonly string[] {
+  const noted = classesElsewhere.get(error);
+  if (noted) return noted;
+  const names: string[] = [];
+  for (let one: unknown = Object.getPrototypeOf(error); one && one !== Object.prototype; one = Object.getPrototypeOf(one)) {
+    names.push(String((one as { constructor?: { name?: unknown } }).constructor?.name));
+  }
+  return names;
+}
+
 /** Whether an error is of one of the classes; of one from elsewhere their names decide. */
 export function isOneOf(error: unknown, classes: readonly ErrorClass[]): boolean {
   const names = error instanceof Error ? classesElsewhere.get(error) : undefined;

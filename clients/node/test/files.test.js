@@ -8,7 +8,7 @@
 // - "no more time": Children.handler that forgets what it kills
 // - "lost before": Children.handler that does not look at the signal
 // - "goes through the worker": Child.answer() that answers after the end
-// - "errors": errorFrom() that makes an Error of all; noteClasses() not called
+// - "errors": errorFrom() that makes an Error of all; noteClasses() not called; classNames() that does not know what was noted
 // - "signals": child.js that does not take SIGTERM and SIGINT
 
 const test = require('node:test');
@@ -16,6 +16,7 @@ const assert = require('node:assert');
 const fs = require('node:fs');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
+const { DatabaseError } = require('pg');
 const { HandlerCrashed, HandlerTimeout, WorkerClosed } = require('pgfairq');
 const { newQueue, start: startProcess, temporary, until } = require('./support.js');
 
@@ -130,6 +131,7 @@ for (const thread of [false, true]) {
     assert.match((await run({ do: 'write', rows: ['c'], fail: 'no' })).reason, /^Error: no$/);
     assert.deepStrictEqual(await rows('SELECT what FROM sent ORDER BY 1'), [{ what: 'a' }, { what: 'b' }]);
     assert.match((await run({ do: 'caught' })).reason, /a statement in the transaction of the task failed/);
+    assert.deepStrictEqual(await run({ do: 'told' }), [true, 'FairqError']);
     assert.match((await run({ do: 'forbidden' })).reason, /the worker ends the transaction of a task, not "COMMIT"/);
     assert.match((await run({ do: 'clone' })).reason, /could not be cloned/);
     assert.match((await run({ do: 'result' })).reason, /could not be cloned/);
@@ -142,18 +144,18 @@ for (const thread of [false, true]) {
   test(`errors of a ${kind} are what they are elsewhere`, async (t) => {
     const { queue, start } = await newQueue(t, { maxAttempts: 9, backoffBase: '1 h' });
     class Strange extends Error {}
-    const worker = start({ '': { ...compute, giveUpOn: [RangeError, Strange] } }, { concurrency: 2 });
-    const kinds = ['type', 'refused', 'strange', 'unrecoverable', 'later', 'snooze', 'thrownSnooze', 'fail', 'text'];
+    const worker = start({ '': { ...compute, giveUpOn: [RangeError, Strange, DatabaseError] } }, { concurrency: 2 });
+    const kinds = ['type', 'refused', 'strange', 'divide', 'unrecoverable', 'later', 'snooze', 'thrownSnooze', 'fail', 'text'];
     await queue.addMany(kinds.map((one) => ({ data: { do: one } })));
     await until('all have ended', async () => (await queue.counts()).leased === 0 && (await queue.counts()).ready === 0);
     const found = new Map((await queue.list()).map((task) => [task.data.do, task]));
-    assert.deepStrictEqual(kinds.map((one) => [one, found.get(one).state, found.get(one).attempts]), [['type', 'scheduled', 1], ['refused', 'dead', 1], ['strange', 'dead', 1],
+    assert.deepStrictEqual(kinds.map((one) => [one, found.get(one).state, found.get(one).attempts]), [['type', 'scheduled', 1], ['refused', 'dead', 1], ['strange', 'dead', 1], ['divide', 'dead', 1],
       ['unrecoverable', 'dead', 1], ['later', 'scheduled', 1], ['snooze', 'scheduled', 0], ['thrownSnooze', 'scheduled', 0], ['fail', 'dead', 1], ['text', 'scheduled', 1]]);
     assert.match(found.get('type').lastError, /^TypeError: no type\n {4}at .*compute\.js[^]*\ncaused by: Error: the cause/);
     assert.match(found.get('fail').lastError, /^Unrecoverable: no address\n[^]*\ncaused by: TypeError: no address/);
     assert.match(found.get('text').lastError, /^Error: thrown: 'a text'/);
     assert.ok(found.get('later').runAt - Date.now() < 30 * 60_000 && found.get('type').runAt - Date.now() > 30 * 60_000);
-    await until('all are told', () => worker.seen.failed.length === 7);
+    await until('all are told', () => worker.seen.failed.length === 8);
     assert.ok(worker.seen.failed.find(({ task }) => task.data.do === 'type').error instanceof TypeError);
   });
 

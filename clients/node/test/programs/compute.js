@@ -3,7 +3,7 @@
 
 const fs = require('node:fs');
 const { threadId } = require('node:worker_threads');
-const { RetryLater, Snooze, Unrecoverable } = require('pgfairq');
+const { FairqError, RetryLater, Snooze, Unrecoverable } = require('pgfairq');
 
 class Refused extends RangeError {}
 class Strange extends Error {} // the test has one of this name
@@ -34,6 +34,8 @@ const deeds = {
     const error = await tx.query('SELECT 1/0').catch((one) => one);
     return [error.code, error instanceof Error];
   },
+  divide: (data, task, { tx }) => tx.query('SELECT 1/0'),
+  told: (data, task, { tx }) => tx.query('COMMIT').catch((error) => [error instanceof FairqError, error.name]),
   forbidden: (data, task, { tx }) => tx.query('COMMIT'),
   clone: (data, task, { tx }) => tx.query('SELECT $1', [() => 1]),
   result: () => () => 1,
