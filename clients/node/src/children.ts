@@ -14,7 +14,7 @@ interface Channel {
   kill(): Promise<unknown>;
 }
 
-type OnMessage = (message: FromChild) => void;
+type OnMessage = (message: FromChild | null) => void;
 type OnEnd = (how: string, cause?: unknown) => void;
 
 function process(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
@@ -25,7 +25,7 @@ function process(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
     ...(debugged ? { execArgv: globalThis.process.execArgv.filter((argument) => !argument.startsWith('--inspect')) } : {}),
   });
   const ended = new Promise<void>((resolve) => {
-    child.on('message', (message) => onMessage(message as FromChild));
+    child.on('message', (message) => onMessage(message as FromChild | null));
     child.on('error', (error) => { onEnd(`could not be started: ${error.message}`, error); resolve(); });
     child.on('exit', (code, signal) => { onEnd(signal === null ? `has ended with exit code ${code}` : `was killed by ${signal}`); resolve(); });
   });
@@ -60,7 +60,7 @@ class Child {
 
   constructor(file: string, inThread: boolean) {
     this.what = `the ${inThread ? 'thread' : 'process'} of the handler`;
-    this.channel = (inThread ? thread : process)(file, (message) => void this.hear(message), (how, cause) => this.end(how, cause));
+    this.channel = (inThread ? thread : process)(file, (message) => this.hear(message), (how, cause) => this.end(how, cause));
   }
 
   run(task: Task, context: TaskContext): Promise<unknown> {
@@ -81,8 +81,9 @@ class Child {
     await this.channel.kill();
   }
 
-  private async hear(message: FromChild): Promise<void> {
-    if (message.kind === 'call') return this.answer(message);
+  private hear(message: FromChild | null): void {
+    if (message?.n === undefined) return; // of the application's code, which may send what it likes
+    if (message.kind === 'call') return void this.answer(message);
     if (message.n !== this.n) return;
     if (message.kind === 'done') this.ended()?.resolve(message.value);
     else this.ended()?.reject(errorFrom(message.error));

@@ -8,6 +8,7 @@
 // - "no more time": Children.handler that forgets what it kills
 // - "lost before": Children.handler that does not look at the signal
 // - "goes through the worker": Child.answer() that answers after the end
+//   Child.hear() that takes each message for one of child.js
 // - "errors": errorFrom() that makes an Error of all; noteClasses() not called; classNames() that does not know what was noted
 // - "signals": child.js that does not take SIGTERM and SIGINT
 
@@ -136,6 +137,7 @@ for (const thread of [false, true]) {
     assert.match((await run({ do: 'clone' })).reason, /could not be cloned/);
     assert.match((await run({ do: 'result' })).reason, /could not be cloned/);
     assert.strictEqual(await run({ do: 'extend' }), true);
+    assert.strictEqual(await run({ do: 'noise' }), 'sent');
     assert.strictEqual(await run({ do: 'late', file }), null);
     await until('what comes too late is refused', () => fs.existsSync(file) && fs.readFileSync(file, 'utf8') !== '');
     assert.match(fs.readFileSync(file, 'utf8'), /progress\(\) was called after the handler had ended/);

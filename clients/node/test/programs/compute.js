@@ -2,7 +2,7 @@
 // A handler for tests that run it in a process or a thread of its own. Its data says what it does; its progress is its process.
 
 const fs = require('node:fs');
-const { threadId } = require('node:worker_threads');
+const { parentPort, threadId } = require('node:worker_threads');
 const { FairqError, RetryLater, Snooze, Unrecoverable } = require('pgfairq');
 
 class Refused extends RangeError {}
@@ -36,6 +36,10 @@ const deeds = {
   },
   divide: (data, task, { tx }) => tx.query('SELECT 1/0'),
   told: (data, task, { tx }) => tx.query('COMMIT').catch((error) => [error instanceof FairqError, error.name]),
+  noise: () => {
+    for (const message of [null, 'ready', { kind: 'call' }]) parentPort ? parentPort.postMessage(message) : process.send(message);
+    return 'sent';
+  },
   forbidden: (data, task, { tx }) => tx.query('COMMIT'),
   clone: (data, task, { tx }) => tx.query('SELECT $1', [() => 1]),
   result: () => () => 1,
