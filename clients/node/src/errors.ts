@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { Duration, durationText } from './values';
 
 /** What the library itself refuses or reports. Errors of the server come as `pg` gives them. */
 export class FairqError extends Error {
@@ -71,6 +72,17 @@ export class RetryLater extends FairqError {
 
 /** Thrown by a handler: the attempt failed, and no other one would fare better. The task is dead at once. */
 export class Unrecoverable extends FairqError {}
+
+/** `snooze` of a context. */
+export function snooze(delay: Duration): never {
+  durationText('the delay of snooze()', delay);
+  throw new Snooze(delay);
+}
+
+/** `fail` of a context. */
+export function fail(error: string | Error): never {
+  throw error instanceof Error ? new Unrecoverable(error.message, { cause: error }) : new Unrecoverable(String(error));
+}
 
 /** The handler had not ended after the time that its `timeout` gives it. The attempt has failed. */
 export class HandlerTimeout extends FairqError {}

@@ -1,7 +1,7 @@
 import { AssertionError } from 'node:assert';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import type { Connection, Queryable } from './database';
-import { ErrorClass, FairqError, HandlerTimeout, LeaseLost, Snooze, Unrecoverable, errorClasses } from './errors';
+import { ErrorClass, FairqError, HandlerTimeout, LeaseLost, errorClasses, fail, snooze } from './errors';
 import { Handler, HandlerTable, Handlers } from './handlers';
 import { Hooks, WorkerHooks, hooksOf } from './hooks';
 import { NamedTask } from './named';
@@ -77,15 +77,8 @@ export function testContext(options: TestContextOptions = {}): TestContext {
   const progressed: unknown[] = [];
   const extended: (Duration | undefined)[] = [];
   return {
-    tx, signal, progressed, extended,
+    tx, signal, snooze, fail, progressed, extended,
     lose: (reason = new LeaseLost('the lease is lost')) => controller.abort(reason),
-    snooze: (delay) => {
-      durationText('the delay of snooze()', delay);
-      throw new Snooze(delay);
-    },
-    fail: (error) => {
-      throw error instanceof Error ? new Unrecoverable(error.message, { cause: error }) : new Unrecoverable(String(error));
-    },
     progress: async (value) => {
       signal.throwIfAborted();
       progressed.push(JSON.parse(jsonText('the value of progress()', value)));

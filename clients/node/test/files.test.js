@@ -136,6 +136,7 @@ for (const thread of [false, true]) {
     assert.match((await run({ do: 'forbidden' })).reason, /the worker ends the transaction of a task, not "COMMIT"/);
     assert.match((await run({ do: 'clone' })).reason, /could not be cloned/);
     assert.match((await run({ do: 'result' })).reason, /could not be cloned/);
+    assert.match((await run({ do: 'snoozeWrongly' })).reason, /^TypeError: the delay of snooze\(\) is an object/);
     assert.strictEqual(await run({ do: 'extend' }), true);
     assert.strictEqual(await run({ do: 'noise' }), 'sent');
     assert.strictEqual(await run({ do: 'late', file }), null);

@@ -53,6 +53,7 @@ const deeds = {
   unrecoverable: () => { throw new Unrecoverable('never'); },
   later: () => { throw new RetryLater('later', '10 min'); },
   snooze: (data, { attempt }, { snooze }) => snooze('10 min'),
+  snoozeWrongly: (data, task, { snooze }) => snooze({}),
   thrownSnooze: () => { throw new Snooze(600_000); },
   fail: (data, task, { fail }) => fail(new TypeError('no address')),
   text: () => { throw 'a text'; },
