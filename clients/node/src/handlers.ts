@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Children } from './children';
-import { ErrorClass, NoHandler, errorClasses } from './errors';
+import { ErrorClass, HandlerTimeout, NoHandler, errorClasses } from './errors';
 import { NamedTask } from './named';
 import type { TaskContext } from './run';
 import type { Task } from './task';
@@ -69,6 +69,11 @@ function entryOf(what: string, given: Handler | HandlerOptions): Entry {
     call: handler ?? (children as Children).handler, children, timeout, backoff,
     giveUpOn: errorClasses(`giveUpOn of ${what}`, given.giveUpOn ?? []),
   };
+}
+
+/** The error of a handler that has had its time. */
+export function timedOut(task: Task, timeout: number): HandlerTimeout {
+  return new HandlerTimeout(`the handler of ${String(task)} had not ended after ${timeout} ms`);
 }
 
 /** The key of a handler: of one queue, or of any. */

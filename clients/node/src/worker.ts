@@ -4,9 +4,9 @@ import * as pg from 'pg';
 import { Claimed, Claims } from './claims';
 import { Connection, Database, Statement } from './database';
 import {
-  ErrorClass, FairqError, HandlerTimeout, LeaseLost, WorkerClosed, errorClasses, errorText, hopeless, isConnectionError, isHopeless,
+  ErrorClass, FairqError, LeaseLost, WorkerClosed, errorClasses, errorText, hopeless, isConnectionError, isHopeless,
 } from './errors';
-import { Entry, Handler, HandlerTable, Handlers } from './handlers';
+import { Entry, Handler, HandlerTable, Handlers, timedOut } from './handlers';
 import { Hooks, WorkerHooks, hooksOf } from './hooks';
 import { Guide, Node, Place } from './place';
 import { Run } from './run';
@@ -425,20 +425,15 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   /** The handler may still run, and has its slot until it has ended; but the attempt is over. */
   private async timeOut(run: Run<Data>, entry: Entry): Promise<void> {
-    const error = new HandlerTimeout(`the handler of ${String(run.task)} had not ended after ${entry.timeout} ms`);
+    const error = timedOut(run.task, entry.timeout as number);
     run.timeOut(error);
     await this.fail(run, error, entry);
   }
 
-  private async fail(run: Run<Data>, error: unknown, entry: Entry | undefined): Promise<void> {
+  private async fail(run: Run<Data>, thrown: unknown, entry: Entry | undefined): Promise<void> {
     run.state = 'settling';
     await run.usedTx?.rollback();
-    let verdict: Verdict;
-    try {
-      verdict = verdictOf(error, this.giveUpOn, entry, run.task);
-    } catch (wrong) { // a delay that is none, or an error that throws when it is looked at
-      verdict = { kind: 'nack', error: errorText(error = wrong), delay: null };
-    }
+    const { verdict, error } = verdictOf(thrown, this.giveUpOn, entry, run.task);
     this.settle(run, verdict, () => verdict.kind !== 'release' && this.failed(run, error, verdict.kind === 'final'));
   }
 

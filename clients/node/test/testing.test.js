@@ -1,6 +1,7 @@
 'use strict';
 // pgfairq/testing. Seen to fail, each with its guard removed:
-// - "as a worker would": runInline() without the timer; without hooks; that does not look at maxAttempts
+// - "as a worker would": runInline() without the timer; without hooks; that does not look at maxAttempts; verdictOf() without its catch
+// - "are told": runInline() that tells nothing; that does not wait for it; that throws nothing
 // - "until nothing can be claimed": Worker.whenDrained() that does not wait for what runs
 // - "are enqueued": includes() that is always true; list() without the client
 // - "are wrong": checkOptions() of each
@@ -58,6 +59,9 @@ test('a handler is called as a worker would, and what would become of its task i
   assert.deepStrictEqual(await end((task, { fail }) => fail('no')), ['dead', null, 'Unrecoverable', null]);
   assert.deepStrictEqual(await end(() => { throw new RetryLater('x', '5 min'); }), ['failed', null, 'RetryLater', '5 min']);
   assert.deepStrictEqual(await end((task, { snooze }) => snooze(5)), ['snoozed', null, undefined, '5.000 ms']);
+  assert.deepStrictEqual(await end(() => { throw new RetryLater('x', {}); }), ['failed', null, 'TypeError', null]);
+  assert.deepStrictEqual(await end({ a: { handler: () => { throw new Error('x'); }, backoff: () => { throw new RangeError('no'); } } }, { name: 'a' }),
+    ['failed', null, 'RangeError', null]);
   const named = queue.task('welcome', { handler: (task) => { told.push(`${task.queue} ${task.name}`); throw new RangeError('no'); }, backoff: '1 min', giveUpOn: [TypeError] });
   assert.deepStrictEqual(await end(named), ['failed', null, 'RangeError', '1 min']);
   assert.deepStrictEqual(told.splice(0), ['emails welcome']);
@@ -76,6 +80,23 @@ test('a handler is called as a worker would, and what would become of its task i
     const sent = await runInline({ x: { file: path.join(__dirname, 'programs/compute.js'), thread } }, { do: 'extend' }, { name: 'x' });
     assert.deepStrictEqual([sent.outcome, sent.result], ['done', true]);
   }
+});
+
+test('hooks are told what became of the task, and what they throw is thrown', async () => {
+  const told = [];
+  const hooks = Object.fromEntries(['after', 'failed', 'dead', 'lost'].map((name) =>
+    [name, async (task, about) => { await null; told.push(`${name} ${about instanceof Error ? about.message : about}`); }]));
+  const run = async (handler, options) => {
+    const { outcome } = await runInline(handler, 1, { hooks, ...options });
+    return [outcome, ...told.splice(0)];
+  };
+  assert.deepStrictEqual(await run(() => 'x'), ['done', 'after x']);
+  assert.deepStrictEqual(await run(() => { throw new Error('no'); }), ['failed', 'failed no']);
+  assert.deepStrictEqual(await run(() => { throw new Error('no'); }, { maxAttempts: 1 }), ['dead', 'failed no', 'dead no']);
+  assert.deepStrictEqual(await run((task, { snooze }) => snooze(5)), ['snoozed']);
+  assert.deepStrictEqual(await run((task, context) => context.lose(new Error('gone'))), ['lost', 'lost gone']);
+  const boom = () => { throw new Error('of after'); };
+  await assert.rejects(runInline(() => 1, 1, { hooks: { after: boom } }), /^Error: of after$/);
 });
 
 test('bad arguments are wrong', async () => {
