@@ -121,6 +121,10 @@ export class WorkerHooks {
     for (const hooks of this.list) await hooks.start?.(worker);
   }
 
+  get telling(): boolean {
+    return this.underWay.size > 0;
+  }
+
   /** When all is told. */
   async told(): Promise<void> {
     while (this.underWay.size > 0) await Promise.all(this.underWay);

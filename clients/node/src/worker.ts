@@ -148,8 +148,9 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   /** Works until nothing can be claimed and all is done; what waits for its time stays. Not at a proxy of a cluster. */
   drain(): Promise<void> {
+    const running = this.run(); // which throws if the worker was started already
     this.draining = true;
-    return this.run();
+    return running;
   }
 
   /** Stops claiming, gives back what has not begun, lets handlers end for a time, gives back the rest. */
@@ -311,9 +312,10 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   }
   private claiming = false;
 
-  /** Closes when nothing is in work; else until something of that has ended, which may have added more. */
+  /** Closes when nothing is in work; else until something of that, or a hook, has ended, which may have added more. */
   private async whenDrained(): Promise<void> {
     if (this.runs.size + this.ahead.length + this.place.settler.unsettled + this.inquiries.size > 0) return this.bell.heard();
+    if (this.hooks.telling) return this.hooks.told();
     this.closing = true;
     this.startClosing();
   }

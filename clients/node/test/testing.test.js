@@ -3,6 +3,8 @@
 // - "as a worker would": runInline() without the timer; without hooks; that does not look at maxAttempts; verdictOf() without its catch
 // - "are told": runInline() that tells nothing; that does not wait for it; that throws nothing
 // - "until nothing can be claimed": Worker.whenDrained() that does not wait for what runs
+// - "a hook adds": Worker.whenDrained() that does not wait for hooks
+// - "works already": Worker.drain() that sets `draining` first
 // - "are enqueued": includes() that is always true; list() without the client
 // - "are wrong": checkOptions() of each
 
@@ -11,7 +13,7 @@ const assert = require('node:assert');
 const path = require('node:path');
 const { HandlerTimeout, LeaseLost, NoHandler, Queue, RetryLater, Snooze, Task, Unrecoverable, Worker } = require('pgfairq');
 const { assertEnqueued, drain, refuteEnqueued, runInline, testContext, testTask } = require('pgfairq/testing');
-const { newQueue } = require('./support.js');
+const { newQueue, until } = require('./support.js');
 
 // --- without a server -------------------------------------------------------------
 
@@ -137,6 +139,27 @@ test('a worker works until nothing can be claimed, also not what handlers have a
   assert.deepStrictEqual((await drain(pool, 'emails', { count })).completed, []);
   await assert.rejects(drain(pool, 'no such', { '': () => 1 }), /there is no queue "no such"/);
   await new Worker(pool, 'emails', { '': () => 1 }).drain();
+});
+
+test('what a hook adds is worked on, too, before a worker has drained its queue', async (t) => {
+  const { pool, queue, rows } = await newQueue(t);
+  await queue.add(3);
+  const after = async (task) => {
+    for (let n = 0; n < 50; n++) await rows('SELECT 1'); // longer than a claim takes that finds nothing
+    if (task.data > 0) await queue.add(task.data - 1);
+  };
+  const { completed } = await drain(pool, 'emails', (task) => task.data, { hooks: { after } });
+  assert.deepStrictEqual(completed.map(({ result }) => result), [3, 2, 1, 0]);
+});
+
+test('a worker that works already is not made to drain its queue', async (t) => {
+  const { queue, start } = await newQueue(t);
+  const worker = start(async () => {});
+  assert.throws(() => worker.drain(), /was started already/);
+  for (const n of [1, 2]) {
+    await queue.add(n);
+    await until('it is done', () => worker.seen.completed.length === n);
+  }
 });
 
 test('tasks that are enqueued are found, by what is said of them', async (t) => {
