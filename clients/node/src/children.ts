@@ -17,12 +17,12 @@ interface Channel {
 type OnMessage = (message: FromChild | null) => void;
 type OnEnd = (how: string, cause?: unknown) => void;
 
-function process(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
-  const debugged = globalThis.process.execArgv.some((argument) => argument.startsWith('--inspect'));
-  const child = fork(PROGRAM, [file, String(globalThis.process.pid)], {
+function newProcess(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
+  const debugged = process.execArgv.some((argument) => argument.startsWith('--inspect'));
+  const child = fork(PROGRAM, [file, String(process.pid)], {
     serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     // two cannot listen at one port
-    ...(debugged ? { execArgv: globalThis.process.execArgv.filter((argument) => !argument.startsWith('--inspect')) } : {}),
+    ...(debugged ? { execArgv: process.execArgv.filter((argument) => !argument.startsWith('--inspect')) } : {}),
   });
   const ended = new Promise<void>((resolve) => {
     child.on('message', (message) => onMessage(message as FromChild | null));
@@ -35,7 +35,7 @@ function process(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
   };
 }
 
-function thread(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
+function newThread(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
   const child = new Thread(PROGRAM, { workerData: { pgfairq: file } });
   child.on('message', onMessage);
   child.on('error', (error) => onEnd(`has ended: ${error.message}`, error));
@@ -60,7 +60,7 @@ class Child {
 
   constructor(file: string, inThread: boolean) {
     this.what = `the ${inThread ? 'thread' : 'process'} of the handler`;
-    this.channel = (inThread ? thread : process)(file, (message) => this.hear(message), (how, cause) => this.end(how, cause));
+    this.channel = (inThread ? newThread : newProcess)(file, (message) => this.hear(message), (how, cause) => this.end(how, cause));
   }
 
   run(task: Task, context: TaskContext): Promise<unknown> {
