@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import path from 'node:path';
+import { inspect } from 'node:util';
 import { Worker as Thread } from 'node:worker_threads';
 import { HandlerCrashed } from './errors';
 import type { TaskContext } from './run';
@@ -38,7 +39,7 @@ function newProcess(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
 function newThread(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
   const child = new Thread(PROGRAM, { workerData: { pgfairq: file } });
   child.on('message', onMessage);
-  child.on('error', (error) => onEnd(`has ended: ${error.message}`, error));
+  child.on('error', (error: unknown) => onEnd(`has ended: ${error instanceof Error ? error.message : inspect(error)}`, error)); // it may throw anything
   child.on('exit', (code) => onEnd(`has ended with exit code ${code}`));
   return { send: (message) => child.postMessage(message), kill: () => child.terminate() };
 }

@@ -1,7 +1,7 @@
 'use strict';
 // Handlers in files, which run in processes and threads of their own. Seen to fail, each with its guard removed:
 // - "computes for longer": the handler as a function of this process
-// - "that crashes": Child.end() that rejects nothing
+// - "that crashes": Child.end() that rejects nothing; newThread() that takes what was thrown for an Error
 // - "loses its task": Child.run() that does not listen to the signal; Child.kill() that sends SIGTERM
 // - "is killed": child.js without its watch
 // - "kept for the next": Children.handler that does not put them back; "end with the worker": HandlerTable.close() not called
@@ -58,7 +58,7 @@ for (const thread of [false, true]) {
 
   test(`a ${kind} that crashes is a failed attempt, and no other task suffers`, async (t) => {
     const { queue, start } = await newQueue(t, { maxAttempts: 2, maxLost: 1, keepDone: '1 h' });
-    const hows = thread ? ['exit', 'throw'] : ['exit', 'throw', 'SIGKILL', 'SIGSEGV'];
+    const hows = thread ? ['exit', 'throw', 'throwNull'] : ['exit', 'throw', 'SIGKILL', 'SIGSEGV'];
     let release;
     const gate = new Promise((resolve) => { release = resolve; });
     const worker = start({ compute, waits: () => gate }, { concurrency: 3 });
@@ -70,6 +70,7 @@ for (const thread of [false, true]) {
       assert.deepStrictEqual([task.id, task.attempt, error instanceof HandlerCrashed], [id, 1, true]);
       assert.match(error.message, {
         exit: /has ended with exit code 3$/, throw: thread ? /the thread of the handler has ended: of nobody$/ : /exit code 1$/,
+        throwNull: /the thread of the handler has ended: null$/,
         SIGKILL: /the process of the handler was killed by SIGKILL$/, SIGSEGV: /killed by SIGSEGV$/,
       }[how]);
     }

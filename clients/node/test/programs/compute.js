@@ -21,6 +21,7 @@ const deeds = {
     if (attempt > 1) return 'survived';
     if (how === 'exit') process.exit(3);
     if (how === 'throw') setImmediate(() => { throw new Error('of nobody'); });
+    else if (how === 'throwNull') setImmediate(() => { throw null; });
     else process.kill(process.pid, how);
     return new Promise(() => {});
   },
