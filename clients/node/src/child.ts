@@ -1,6 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import { Worker as Thread, parentPort, workerData } from 'node:worker_threads';
-import { Snooze, Unrecoverable } from './errors';
+import { fail, snooze } from './errors';
 import { Task } from './task';
 import type { TaskContext } from './run';
 import { ErrorParts, FromChild, ToChild, errorFrom, errorParts } from './wire';
@@ -24,7 +24,7 @@ const post = (message: FromChild): void => {
   else process.send?.(message);
 };
 
-const file = (parentPort ? (workerData as { pgfairq: string }).pgfairq : process.argv[2]);
+const file = parentPort ? (workerData as { pgfairq: string }).pgfairq : process.argv[2];
 const loading = load();
 loading.catch(() => {}); // the first task is told
 
@@ -58,10 +58,7 @@ function contextOf(n: number): FileContext {
     tx: { query: (config, values) => ask(n, 'query', [config, values]) },
     progress: async (value) => { await ask(n, 'progress', [value]); },
     extend: async (lease) => await ask(n, 'extend', [lease]) as Date,
-    snooze: (delay) => { throw new Snooze(delay); },
-    fail: (error) => {
-      throw error instanceof Error ? new Unrecoverable(error.message, { cause: error }) : new Unrecoverable(String(error));
-    },
+    snooze, fail,
   };
 }
 

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import path from 'node:path';
+import { inspect } from 'node:util';
 import { Worker as Thread } from 'node:worker_threads';
 import { HandlerCrashed } from './errors';
 import type { TaskContext } from './run';
@@ -14,18 +15,18 @@ interface Channel {
   kill(): Promise<unknown>;
 }
 
-type OnMessage = (message: FromChild) => void;
+type OnMessage = (message: FromChild | null) => void;
 type OnEnd = (how: string, cause?: unknown) => void;
 
-function process(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
-  const debugged = globalThis.process.execArgv.some((argument) => argument.startsWith('--inspect'));
-  const child = fork(PROGRAM, [file, String(globalThis.process.pid)], {
+function newProcess(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
+  const debugged = process.execArgv.some((argument) => argument.startsWith('--inspect'));
+  const child = fork(PROGRAM, [file, String(process.pid)], {
     serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     // two cannot listen at one port
-    ...(debugged ? { execArgv: globalThis.process.execArgv.filter((argument) => !argument.startsWith('--inspect')) } : {}),
+    ...(debugged ? { execArgv: process.execArgv.filter((argument) => !argument.startsWith('--inspect')) } : {}),
   });
   const ended = new Promise<void>((resolve) => {
-    child.on('message', (message) => onMessage(message as FromChild));
+    child.on('message', (message) => onMessage(message as FromChild | null));
     child.on('error', (error) => { onEnd(`could not be started: ${error.message}`, error); resolve(); });
     child.on('exit', (code, signal) => { onEnd(signal === null ? `has ended with exit code ${code}` : `was killed by ${signal}`); resolve(); });
   });
@@ -35,12 +36,19 @@ function process(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
   };
 }
 
-function thread(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
+function newThread(file: string, onMessage: OnMessage, onEnd: OnEnd): Channel {
   const child = new Thread(PROGRAM, { workerData: { pgfairq: file } });
   child.on('message', onMessage);
-  child.on('error', (error) => onEnd(`has ended: ${error.message}`, error));
+  child.on('error', (error: unknown) => onEnd(`has ended: ${error instanceof Error ? error.message : inspect(error)}`, error)); // it may throw anything
   child.on('exit', (code) => onEnd(`has ended with exit code ${code}`));
   return { send: (message) => child.postMessage(message), kill: () => child.terminate() };
+}
+
+/** A task that a process or thread works on, and who waits for its end. */
+interface Work {
+  readonly context: TaskContext;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
 }
 
 /** One process or thread. It works on a task at a time. */
@@ -49,28 +57,24 @@ class Child {
   private readonly channel: Channel;
   private readonly what: string;
   private n = 0;
-  private work: { context: TaskContext; resolve: (value: unknown) => void; reject: (error: unknown) => void } | undefined;
+  private work: Work | undefined;
 
   constructor(file: string, inThread: boolean) {
     this.what = `the ${inThread ? 'thread' : 'process'} of the handler`;
-    this.channel = (inThread ? thread : process)(file, (message) => void this.hear(message), (how, cause) => this.end(how, cause));
+    this.channel = (inThread ? newThread : newProcess)(file, (message) => this.hear(message), (how, cause) => this.end(how, cause));
   }
 
   run(task: Task, context: TaskContext): Promise<unknown> {
     const { signal } = context;
     const kill = (): void => {
-      this.work?.reject(signal.reason);
+      this.ended()?.reject(signal.reason);
       void this.kill();
     };
     return new Promise<unknown>((resolve, reject) => {
       this.work = { context, resolve, reject };
-      if (signal.aborted) return kill();
       signal.addEventListener('abort', kill);
       this.channel.send({ kind: 'task', n: ++this.n, task: task.parts });
-    }).finally(() => {
-      signal.removeEventListener('abort', kill);
-      this.work = undefined;
-    });
+    }).finally(() => signal.removeEventListener('abort', kill));
   }
 
   async kill(): Promise<void> {
@@ -78,13 +82,19 @@ class Child {
     await this.channel.kill();
   }
 
-  private async hear(message: FromChild): Promise<void> {
-    if (message.kind === 'call') return this.answer(message);
+  private hear(message: FromChild | null): void {
+    if (message?.n === undefined) return; // of the application's code, which may send what it likes
+    if (message.kind === 'call') return void this.answer(message);
     if (message.n !== this.n) return;
+    if (message.kind === 'done') this.ended()?.resolve(message.value);
+    else this.ended()?.reject(errorFrom(message.error));
+  }
+
+  /** Whose end it is. A call that comes from now on, also together with the end, comes too late. */
+  private ended(): Work | undefined {
     const { work } = this;
-    this.work = undefined; // at once: a call that came with this message comes too late
-    if (message.kind === 'done') work?.resolve(message.value);
-    else work?.reject(errorFrom(message.error));
+    this.work = undefined;
+    return work;
   }
 
   private async answer({ n, call, method, values }: FromChild & { kind: 'call' }): Promise<void> {
@@ -100,7 +110,7 @@ class Child {
 
   private end(how: string, cause?: unknown): void {
     this.alive = false;
-    this.work?.reject(new HandlerCrashed(`${this.what} ${how}`, cause === undefined ? {} : { cause }));
+    this.ended()?.reject(new HandlerCrashed(`${this.what} ${how}`, cause === undefined ? {} : { cause }));
   }
 }
 
@@ -126,6 +136,7 @@ export class Children {
   }
 
   readonly handler = async (task: Task, context: TaskContext): Promise<unknown> => {
+    context.signal.throwIfAborted(); // no process begins, and none that is kept ends, for what is lost already
     const child = this.take();
     try {
       return await child.run(task, context);

@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { Duration, durationText } from './values';
 
 /** What the library itself refuses or reports. Errors of the server come as `pg` gives them. */
 export class FairqError extends Error {
@@ -72,6 +73,17 @@ export class RetryLater extends FairqError {
 /** Thrown by a handler: the attempt failed, and no other one would fare better. The task is dead at once. */
 export class Unrecoverable extends FairqError {}
 
+/** `snooze` of a context. */
+export function snooze(delay: Duration): never {
+  durationText('the delay of snooze()', delay);
+  throw new Snooze(delay);
+}
+
+/** `fail` of a context. */
+export function fail(error: string | Error): never {
+  throw error instanceof Error ? new Unrecoverable(error.message, { cause: error }) : new Unrecoverable(String(error));
+}
+
 /** The handler had not ended after the time that its `timeout` gives it. The attempt has failed. */
 export class HandlerTimeout extends FairqError {}
 
@@ -98,6 +110,17 @@ const classesElsewhere = new WeakMap<Error, readonly string[]>();
 
 export function noteClasses(error: Error, names: readonly string[]): void {
   classesElsewhere.set(error, names);
+}
+
+/** The names of an error's classes, the most derived first: also of those that it had elsewhere. */
+export function classNames(error: Error): readonly string[] {
+  const noted = classesElsewhere.get(error);
+  if (noted) return noted;
+  const names: string[] = [];
+  for (let one: unknown = Object.getPrototypeOf(error); one && one !== Object.prototype; one = Object.getPrototypeOf(one)) {
+    names.push(String((one as { constructor?: { name?: unknown } }).constructor?.name));
+  }
+  return names;
 }
 
 /** Whether an error is of one of the classes; of one from elsewhere their names decide. */

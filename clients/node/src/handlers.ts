@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Children } from './children';
-import { ErrorClass, NoHandler, errorClasses } from './errors';
-import { NamedTask } from './named';
+import { ErrorClass, HandlerTimeout, NoHandler, errorClasses } from './errors';
+import { HANDLER_OPTIONS, NamedTask } from './named';
 import type { TaskContext } from './run';
 import type { Task } from './task';
 import { Duration, checkOptions, durationText, milliseconds } from './values';
@@ -36,8 +36,6 @@ export interface HandlerOptions<Data = unknown, Result = unknown> extends WorkOp
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type Handlers = Record<string, Handler<any, any> | HandlerOptions<any, any> | NamedTask<any, any>>;
 
-const OPTIONS = ['handler', 'file', 'thread', 'timeout', 'backoff', 'giveUpOn'];
-
 /** One handler, checked. */
 export interface Entry extends WorkOptions {
   readonly call: Handler;
@@ -56,7 +54,7 @@ function filePath(what: string, file: string | URL): string {
 function entryOf(what: string, given: Handler | HandlerOptions): Entry {
   if (typeof given === 'function') return { call: given, children: undefined };
   if (typeof given !== 'object' || given === null) throw new TypeError(`${what} is no function, and no object with a handler or a file`);
-  checkOptions(what, given, OPTIONS);
+  checkOptions(what, given, HANDLER_OPTIONS);
   const { handler, file, thread = false, timeout, backoff } = given;
   if ((handler === undefined) === (file === undefined)) throw new TypeError(`${what} has ${handler ? 'both a handler and a file' : 'neither a handler nor a file'}; give one of them`);
   if (handler !== undefined && typeof handler !== 'function') throw new TypeError(`the handler of ${what} is no function`);
@@ -69,6 +67,11 @@ function entryOf(what: string, given: Handler | HandlerOptions): Entry {
     call: handler ?? (children as Children).handler, children, timeout, backoff,
     giveUpOn: errorClasses(`giveUpOn of ${what}`, given.giveUpOn ?? []),
   };
+}
+
+/** The error of a handler that has had its time. */
+export function timedOut(task: Task, timeout: number): HandlerTimeout {
+  return new HandlerTimeout(`the handler of ${String(task)} had not ended after ${timeout} ms`);
 }
 
 /** The key of a handler: of one queue, or of any. */

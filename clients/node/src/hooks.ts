@@ -121,8 +121,17 @@ export class WorkerHooks {
     for (const hooks of this.list) await hooks.start?.(worker);
   }
 
-  async stop(worker: WorkerInfo): Promise<void> {
+  get telling(): boolean {
+    return this.underWay.size > 0;
+  }
+
+  /** When all is told. */
+  async told(): Promise<void> {
     while (this.underWay.size > 0) await Promise.all(this.underWay);
+  }
+
+  async stop(worker: WorkerInfo): Promise<void> {
+    await this.told();
     for (const hooks of this.list) {
       try {
         await hooks.stop?.(worker);

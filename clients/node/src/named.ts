@@ -1,4 +1,4 @@
-import type { Handler, HandlerOptions, WorkOptions } from './handlers';
+import type { Handler, HandlerOptions } from './handlers';
 import type { AddOptions, CallOptions, NewTask, Queue } from './queue';
 import type { ScheduleOptions } from './schedules';
 import type { TaskOptions } from './enqueue';
@@ -8,6 +8,8 @@ import type { TaskId } from './values';
 export type Of<Data, T> = T | ((data: Data) => T | undefined);
 
 const DEFAULTS = ['group', 'subgroup', 'priority', 'cost', 'delay', 'uniqueKey', 'uniqueFor', 'onDuplicate', 'maxAttempts', 'maxLost', 'lease'] as const;
+/** Of the handler of a name. */
+export const HANDLER_OPTIONS: readonly string[] = ['handler', 'file', 'thread', 'timeout', 'backoff', 'giveUpOn'] satisfies readonly (keyof HandlerOptions)[];
 const OF_SCHEDULES: readonly string[] = ['group', 'subgroup', 'priority', 'cost'];
 
 type Default = typeof DEFAULTS[number];
@@ -41,7 +43,7 @@ export class NamedTask<Data = unknown, Result = unknown> {
     this.defaults = Object.fromEntries(entries.filter(isDefault)) as TaskDefaults<Data>;
     this.work = Object.fromEntries(entries.filter((one) => !isDefault(one))) as HandlerOptions<Data, Result>;
     for (const option of Object.keys(this.work)) {
-      if (!WORK.includes(option)) throw new TypeError(`task ${JSON.stringify(name)} has no option ${JSON.stringify(option)}; there are ${[...WORK, ...DEFAULTS].join(', ')}`);
+      if (!HANDLER_OPTIONS.includes(option)) throw new TypeError(`task ${JSON.stringify(name)} has no option ${JSON.stringify(option)}; there are ${[...HANDLER_OPTIONS, ...DEFAULTS].join(', ')}`);
     }
   }
 
@@ -52,12 +54,12 @@ export class NamedTask<Data = unknown, Result = unknown> {
 
   /** Adds a task, and returns its id. */
   async add(data: Data, options: Omit<AddOptions, 'name'> = {}): Promise<string> {
-    return this.queue.add(data, { ...this.defaultsOf(data), ...said('add()', options), name: this.name });
+    return this.queue.add(data, this.optionsOf('add()', data, options));
   }
 
   async addMany(tasks: readonly Omit<NewTask<Data>, 'name'>[], options: CallOptions = {}): Promise<string[]> {
     return this.queue.addMany(tasks.map(({ data, ...task }) =>
-      ({ data, ...this.defaultsOf(data as Data), ...said('addMany()', task), name: this.name })), options);
+      ({ data, ...this.optionsOf('addMany()', data as Data, task) })), options);
   }
 
   /** A task at each tick of a clock. Of the options of the task these hold: group, subgroup, priority and cost. */
@@ -71,11 +73,16 @@ export class NamedTask<Data = unknown, Result = unknown> {
     return await this.queue.waitUntilFinished(id, options) as Result | null;
   }
 
+  /** Of one task. Where it says a time itself, the delay of all would be another one. */
+  private optionsOf(method: string, data: Data, options: object): TaskOptions {
+    const own = said(method, options);
+    const { delay, ...defaults } = this.defaultsOf(data);
+    return { ...defaults, ...('runAt' in own ? {} : { delay }), ...own, name: this.name };
+  }
+
   private defaultsOf(data: Data): TaskOptions {
     const said = Object.entries(this.defaults).map(([option, value]: [string, unknown]) =>
       [option, typeof value === 'function' ? (value as (data: Data) => unknown)(data) : value]);
     return Object.fromEntries(said.filter(([, value]) => value !== undefined)) as TaskOptions;
   }
 }
-
-const WORK: readonly string[] = ['handler', 'file', 'thread', 'timeout', 'backoff', 'giveUpOn'] satisfies readonly (keyof HandlerOptions | keyof WorkOptions)[];

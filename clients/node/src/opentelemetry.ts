@@ -42,11 +42,9 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Hooks {
         },
       });
       const within = trace.setSpan(context.active(), span);
-      for (const { headers } of tasks) {
-        const carrier: Record<string, unknown> = {};
-        propagation.inject(within, carrier);
-        Object.assign(headers, { ...carrier, ...headers }); // what the application says goes first
-      }
+      const carrier: Record<string, unknown> = {};
+      propagation.inject(within, carrier);
+      for (const { headers } of tasks) Object.assign(headers, { ...carrier, ...headers }); // what the application says goes first
       try {
         return await context.with(within, next);
       } catch (error) {

@@ -1,5 +1,5 @@
 import { Statement, ask } from './database';
-import { FairqError, LeaseLost, Snooze, Unrecoverable } from './errors';
+import { FairqError, LeaseLost, fail, snooze } from './errors';
 import { Place } from './place';
 import { Held, Session } from './session';
 import { Task } from './task';
@@ -69,17 +69,12 @@ export class Run<Data> implements Held, TaskContext {
   private lostBecause: Error | undefined;
 
   // Handlers take these out of the context, so they do not rely on `this`.
-  get snooze(): (delay: Duration) => never {
-    return (delay) => {
-      durationText('the delay of snooze()', delay);
-      throw new Snooze(delay);
-    };
+  get snooze(): typeof snooze {
+    return snooze;
   }
 
-  get fail(): (error: string | Error) => never {
-    return (error) => {
-      throw error instanceof Error ? new Unrecoverable(error.message, { cause: error }) : new Unrecoverable(String(error));
-    };
+  get fail(): typeof fail {
+    return fail;
   }
 
   get extend(): (lease?: Duration) => Promise<Date> {

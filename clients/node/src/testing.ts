@@ -1,8 +1,8 @@
 import { AssertionError } from 'node:assert';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import type { Connection, Queryable } from './database';
-import { ErrorClass, FairqError, HandlerTimeout, LeaseLost, Snooze, Unrecoverable, errorClasses } from './errors';
-import { Handler, HandlerTable, Handlers } from './handlers';
+import { ErrorClass, FairqError, HandlerTimeout, LeaseLost, errorClasses, fail, snooze } from './errors';
+import { Entry, Handler, HandlerTable, Handlers, timedOut } from './handlers';
 import { Hooks, WorkerHooks, hooksOf } from './hooks';
 import { NamedTask } from './named';
 import type { CallOptions, Queue } from './queue';
@@ -77,15 +77,8 @@ export function testContext(options: TestContextOptions = {}): TestContext {
   const progressed: unknown[] = [];
   const extended: (Duration | undefined)[] = [];
   return {
-    tx, signal, progressed, extended,
+    tx, signal, snooze, fail, progressed, extended,
     lose: (reason = new LeaseLost('the lease is lost')) => controller.abort(reason),
-    snooze: (delay) => {
-      durationText('the delay of snooze()', delay);
-      throw new Snooze(delay);
-    },
-    fail: (error) => {
-      throw error instanceof Error ? new Unrecoverable(error.message, { cause: error }) : new Unrecoverable(String(error));
-    },
     progress: async (value) => {
       signal.throwIfAborted();
       progressed.push(JSON.parse(jsonText('the value of progress()', value)));
@@ -102,7 +95,7 @@ export function testContext(options: TestContextOptions = {}): TestContext {
 // --- run inline -----------------------------------------------------------------
 
 export interface InlineOptions extends TestTaskOptions, TestContextOptions {
-  /** Hooks of a worker that the handler would have. */
+  /** Hooks of a worker that the handler would have, but `start` and `stop`. What they throw is thrown. */
   hooks?: Hooks | readonly Hooks[];
   /** Those of the worker. */
   giveUpOn?: readonly ErrorClass[];
@@ -121,7 +114,7 @@ export interface InlineEnd<Result = unknown> {
   progressed: unknown[];
 }
 
-/** Calls a handler as a worker would, and says what would become of the task. */
+/** Calls a handler as a worker would, tells the hooks, and says what would become of the task. */
 export async function runInline<Data, Result>(handler: Handler<Data, Result> | NamedTask<Data, Result> | Handlers, data: Data,
   options: InlineOptions = {}): Promise<InlineEnd<Result>> {
   checkOptions('runInline()', options, [...TASK_OPTIONS, 'tx', 'hooks', 'giveUpOn', 'maxAttempts']);
@@ -129,26 +122,38 @@ export async function runInline<Data, Result>(handler: Handler<Data, Result> | N
   const named = handler instanceof NamedTask ? { queue: handler.queue.name, name: handler.name } : {};
   const task = testTask(data, { ...of, ...named });
   const table = new HandlerTable(handler instanceof NamedTask ? { [handler.name]: handler } : handler as Handler | Handlers, [task.queue]);
-  const around = new WorkerHooks(hooksOf(hooks), (error) => { throw error; });
+  const problems: unknown[] = [];
+  const told = new WorkerHooks(hooksOf(hooks), (error) => problems.push(error));
   const classes = errorClasses('giveUpOn', giveUpOn ?? []);
   const context = testContext({ tx });
-  const end = async (outcome: InlineEnd['outcome'], rest: Partial<InlineEnd<Result>>): Promise<InlineEnd<Result>> => {
-    await table.close();
-    return { outcome, result: null, error: undefined, delay: null, progressed: context.progressed, ...rest };
+  const none = { result: null, error: undefined, delay: null, progressed: context.progressed };
+  const work = async (): Promise<InlineEnd<Result>> => {
+    let entry: Entry | undefined;
+    try {
+      const { call, timeout } = entry = table.find(task);
+      const value = await inTime(timeout, task, context, async () => told.run(task, context, () => call(task, context)));
+      if (context.signal.aborted) throw context.signal.reason;
+      const result = value === undefined ? null : JSON.parse(jsonText('the result of the handler', value)) as Result;
+      told.tell('after', task, value);
+      return { ...none, outcome: 'done', result };
+    } catch (thrown) {
+      if (context.signal.aborted && !(context.signal.reason instanceof HandlerTimeout)) {
+        told.tell('lost', task, thrown);
+        return { ...none, outcome: 'lost', error: thrown };
+      }
+      const { verdict, error } = verdictOf(thrown, classes, entry, task);
+      if (verdict.kind === 'release') return { ...none, outcome: 'snoozed', delay: verdict.delay };
+      told.tell('failed', task, error);
+      const dead = verdict.kind === 'final' || (maxAttempts !== undefined && task.attempt >= maxAttempts);
+      if (dead) told.tell('dead', task, error);
+      return { ...none, outcome: dead ? 'dead' : 'failed', error, delay: verdict.kind === 'nack' && !dead ? verdict.delay : null };
+    }
   };
-  let entry;
-  try {
-    const found = entry = table.find(task);
-    const value = await inTime(found.timeout, task, context, async () => around.run(task, context, () => found.call(task, context)));
-    if (context.signal.aborted) throw context.signal.reason;
-    return await end('done', { result: value === undefined ? null : JSON.parse(jsonText('the result of the handler', value)) as Result });
-  } catch (error) {
-    if (context.signal.aborted && !(context.signal.reason instanceof HandlerTimeout)) return end('lost', { error });
-    const verdict = verdictOf(error, classes, entry, task);
-    if (verdict.kind === 'release') return end('snoozed', { delay: verdict.delay });
-    if (verdict.kind === 'final' || (maxAttempts !== undefined && task.attempt >= maxAttempts)) return end('dead', { error });
-    return end('failed', { error, delay: verdict.kind === 'nack' ? verdict.delay : null });
-  }
+  const end = await work();
+  await told.told();
+  await table.close();
+  if (problems.length > 0) throw problems[0];
+  return end;
 }
 
 async function inTime<T>(timeout: number | undefined, task: Task, context: TestContext, work: () => Promise<T>): Promise<T> {
@@ -156,7 +161,7 @@ async function inTime<T>(timeout: number | undefined, task: Task, context: TestC
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      const error = new HandlerTimeout(`the handler of ${String(task)} had not ended after ${timeout} ms`);
+      const error = timedOut(task, timeout);
       context.lose(error);
       reject(error);
     }, timeout);

@@ -1,6 +1,8 @@
 import { inspect } from 'node:util';
 import type { Row } from './database';
-import { HandlerTimeout, LeaseLost, RetryLater, Snooze, Unrecoverable, WorkerClosed, noteClasses } from './errors';
+import {
+  FairqError, HandlerTimeout, LeaseLost, RetryLater, Snooze, Unrecoverable, WorkerClosed, classNames, noteClasses,
+} from './errors';
 
 /** What a worker and the process or thread of a handler say to each other. */
 
@@ -15,7 +17,7 @@ export type FromChild =
 
 /** An error as a message has it: structured clones keep neither its class nor what else it has. */
 export interface ErrorParts {
-  names: string[];
+  names: readonly string[];
   name: string;
   message: string;
   stack: string | undefined;
@@ -41,14 +43,10 @@ function shown(value: unknown): string {
 }
 
 function partsOf(error: Error, depth: number): ErrorParts {
-  const names: string[] = [];
-  for (let one: unknown = Object.getPrototypeOf(error); one && one !== Object.prototype; one = Object.getPrototypeOf(one)) {
-    names.push(String((one as { constructor?: { name?: unknown } }).constructor?.name));
-  }
   const values = error as unknown as Record<string, unknown>;
   const details = DETAILS.map((key) => [key, values[key]]).filter(([, value]) => typeof value === 'string' || typeof value === 'number');
   return {
-    names, name: String(error.name), message: String(error.message),
+    names: classNames(error), name: String(error.name), message: String(error.message),
     stack: typeof error.stack === 'string' ? error.stack : undefined,
     details: Object.fromEntries(details) as ErrorParts['details'],
     cause: error.cause === undefined || depth > 4 ? undefined : errorParts(error.cause, depth + 1),
@@ -59,7 +57,7 @@ function partsOf(error: Error, depth: number): ErrorParts {
 const KNOWN = new Map<string, (parts: ErrorParts) => Error>([
   ['Snooze', ({ details }) => new Snooze(details.delay)],
   ['RetryLater', ({ message, details }) => new RetryLater(message, details.delay)],
-  ...[Unrecoverable, LeaseLost, WorkerClosed, HandlerTimeout, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError]
+  ...[Unrecoverable, LeaseLost, WorkerClosed, HandlerTimeout, FairqError, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError]
     .map((One) => [One.name, ({ message }: ErrorParts) => new One(message)] as [string, (parts: ErrorParts) => Error]),
 ]);
 

@@ -4,9 +4,9 @@ import * as pg from 'pg';
 import { Claimed, Claims } from './claims';
 import { Connection, Database, Statement } from './database';
 import {
-  ErrorClass, FairqError, HandlerTimeout, LeaseLost, WorkerClosed, errorClasses, errorText, hopeless, isConnectionError, isHopeless,
+  ErrorClass, FairqError, LeaseLost, WorkerClosed, errorClasses, errorText, hopeless, isConnectionError, isHopeless,
 } from './errors';
-import { Entry, Handler, HandlerTable, Handlers } from './handlers';
+import { Entry, Handler, HandlerTable, Handlers, timedOut } from './handlers';
 import { Hooks, WorkerHooks, hooksOf } from './hooks';
 import { Guide, Node, Place } from './place';
 import { Run } from './run';
@@ -148,8 +148,9 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   /** Works until nothing can be claimed and all is done; what waits for its time stays. Not at a proxy of a cluster. */
   drain(): Promise<void> {
+    const running = this.run(); // which throws if the worker was started already
     this.draining = true;
-    return this.run();
+    return running;
   }
 
   /** Stops claiming, gives back what has not begun, lets handlers end for a time, gives back the rest. */
@@ -311,9 +312,10 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   }
   private claiming = false;
 
-  /** Closes when nothing is in work; else until something of that has ended, which may have added more. */
+  /** Closes when nothing is in work; else until something of that, or a hook, has ended, which may have added more. */
   private async whenDrained(): Promise<void> {
     if (this.runs.size + this.ahead.length + this.place.settler.unsettled + this.inquiries.size > 0) return this.bell.heard();
+    if (this.hooks.telling) return this.hooks.told();
     this.closing = true;
     this.startClosing();
   }
@@ -425,20 +427,15 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   /** The handler may still run, and has its slot until it has ended; but the attempt is over. */
   private async timeOut(run: Run<Data>, entry: Entry): Promise<void> {
-    const error = new HandlerTimeout(`the handler of ${String(run.task)} had not ended after ${entry.timeout} ms`);
+    const error = timedOut(run.task, entry.timeout as number);
     run.timeOut(error);
     await this.fail(run, error, entry);
   }
 
-  private async fail(run: Run<Data>, error: unknown, entry: Entry | undefined): Promise<void> {
+  private async fail(run: Run<Data>, thrown: unknown, entry: Entry | undefined): Promise<void> {
     run.state = 'settling';
     await run.usedTx?.rollback();
-    let verdict: Verdict;
-    try {
-      verdict = verdictOf(error, this.giveUpOn, entry, run.task);
-    } catch (wrong) { // a delay that is none, or an error that throws when it is looked at
-      verdict = { kind: 'nack', error: errorText(error = wrong), delay: null };
-    }
+    const { verdict, error } = verdictOf(thrown, this.giveUpOn, entry, run.task);
     this.settle(run, verdict, () => verdict.kind !== 'release' && this.failed(run, error, verdict.kind === 'final'));
   }
 

@@ -1,13 +1,15 @@
 'use strict';
 // Handlers in files, which run in processes and threads of their own. Seen to fail, each with its guard removed:
 // - "computes for longer": the handler as a function of this process
-// - "that crashes": Child.end() that rejects nothing
+// - "that crashes": Child.end() that rejects nothing; newThread() that takes what was thrown for an Error
 // - "loses its task": Child.run() that does not listen to the signal; Child.kill() that sends SIGTERM
 // - "is killed": child.js without its watch
 // - "kept for the next": Children.handler that does not put them back; "end with the worker": HandlerTable.close() not called
 // - "no more time": Children.handler that forgets what it kills
+// - "lost before": Children.handler that does not look at the signal
 // - "goes through the worker": Child.answer() that answers after the end
-// - "errors": errorFrom() that makes an Error of all; noteClasses() not called
+//   Child.hear() that takes each message for one of child.js
+// - "errors": errorFrom() that makes an Error of all; noteClasses() not called; classNames() that does not know what was noted
 // - "signals": child.js that does not take SIGTERM and SIGINT
 
 const test = require('node:test');
@@ -15,6 +17,7 @@ const assert = require('node:assert');
 const fs = require('node:fs');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
+const { DatabaseError } = require('pg');
 const { HandlerCrashed, HandlerTimeout, WorkerClosed } = require('pgfairq');
 const { newQueue, start: startProcess, temporary, until } = require('./support.js');
 
@@ -55,7 +58,7 @@ for (const thread of [false, true]) {
 
   test(`a ${kind} that crashes is a failed attempt, and no other task suffers`, async (t) => {
     const { queue, start } = await newQueue(t, { maxAttempts: 2, maxLost: 1, keepDone: '1 h' });
-    const hows = thread ? ['exit', 'throw'] : ['exit', 'throw', 'SIGKILL', 'SIGSEGV'];
+    const hows = thread ? ['exit', 'throw', 'throwNull'] : ['exit', 'throw', 'SIGKILL', 'SIGSEGV'];
     let release;
     const gate = new Promise((resolve) => { release = resolve; });
     const worker = start({ compute, waits: () => gate }, { concurrency: 3 });
@@ -67,6 +70,7 @@ for (const thread of [false, true]) {
       assert.deepStrictEqual([task.id, task.attempt, error instanceof HandlerCrashed], [id, 1, true]);
       assert.match(error.message, {
         exit: /has ended with exit code 3$/, throw: thread ? /the thread of the handler has ended: of nobody$/ : /exit code 1$/,
+        throwNull: /the thread of the handler has ended: null$/,
         SIGKILL: /the process of the handler was killed by SIGKILL$/, SIGSEGV: /killed by SIGSEGV$/,
       }[how]);
     }
@@ -109,6 +113,17 @@ for (const thread of [false, true]) {
     assert.deepStrictEqual([task.state, task.attempts, worker.seen.lost[0].reason instanceof WorkerClosed], ['ready', 0, true]);
   });
 
+  test(`a ${kind} that is kept stays for the next task, when one is lost before its handler is called`, async (t) => {
+    const { queue, start } = await newQueue(t, { keepDone: '1 h', maxAttempts: 1 });
+    const before = (task, { signal }) => (task.name === 'slow' ? new Promise((resolve) => signal.addEventListener('abort', resolve)) : undefined);
+    const worker = start({ '': compute, slow: { ...compute, timeout: 5 } }, { hooks: { before } });
+    const where = async () => queue.waitUntilFinished(await queue.add({ do: 'where' }), { timeout: 100_000 });
+    const first = await where();
+    await queue.add({ do: 'nothing' }, { name: 'slow' });
+    await until('its time is over', () => worker.seen.failed.length === 1);
+    assert.deepStrictEqual(await where(), first);
+  });
+
   test(`what a ${kind} asks of the server goes through the worker, and commits with the acknowledgement`, async (t) => {
     const { queue, rows, start } = await newQueue(t, { maxAttempts: 1, keepDone: '1 h' }, 'CREATE TABLE sent (task bigint, what text)');
     const file = path.join(temporary(t, 'late'), 'error');
@@ -118,10 +133,13 @@ for (const thread of [false, true]) {
     assert.match((await run({ do: 'write', rows: ['c'], fail: 'no' })).reason, /^Error: no$/);
     assert.deepStrictEqual(await rows('SELECT what FROM sent ORDER BY 1'), [{ what: 'a' }, { what: 'b' }]);
     assert.match((await run({ do: 'caught' })).reason, /a statement in the transaction of the task failed/);
+    assert.deepStrictEqual(await run({ do: 'told' }), [true, 'FairqError']);
     assert.match((await run({ do: 'forbidden' })).reason, /the worker ends the transaction of a task, not "COMMIT"/);
     assert.match((await run({ do: 'clone' })).reason, /could not be cloned/);
     assert.match((await run({ do: 'result' })).reason, /could not be cloned/);
+    assert.match((await run({ do: 'snoozeWrongly' })).reason, /^TypeError: the delay of snooze\(\) is an object/);
     assert.strictEqual(await run({ do: 'extend' }), true);
+    assert.strictEqual(await run({ do: 'noise' }), 'sent');
     assert.strictEqual(await run({ do: 'late', file }), null);
     await until('what comes too late is refused', () => fs.existsSync(file) && fs.readFileSync(file, 'utf8') !== '');
     assert.match(fs.readFileSync(file, 'utf8'), /progress\(\) was called after the handler had ended/);
@@ -130,18 +148,18 @@ for (const thread of [false, true]) {
   test(`errors of a ${kind} are what they are elsewhere`, async (t) => {
     const { queue, start } = await newQueue(t, { maxAttempts: 9, backoffBase: '1 h' });
     class Strange extends Error {}
-    const worker = start({ '': { ...compute, giveUpOn: [RangeError, Strange] } }, { concurrency: 2 });
-    const kinds = ['type', 'refused', 'strange', 'unrecoverable', 'later', 'snooze', 'thrownSnooze', 'fail', 'text'];
+    const worker = start({ '': { ...compute, giveUpOn: [RangeError, Strange, DatabaseError] } }, { concurrency: 2 });
+    const kinds = ['type', 'refused', 'strange', 'divide', 'unrecoverable', 'later', 'snooze', 'thrownSnooze', 'fail', 'text'];
     await queue.addMany(kinds.map((one) => ({ data: { do: one } })));
     await until('all have ended', async () => (await queue.counts()).leased === 0 && (await queue.counts()).ready === 0);
     const found = new Map((await queue.list()).map((task) => [task.data.do, task]));
-    assert.deepStrictEqual(kinds.map((one) => [one, found.get(one).state, found.get(one).attempts]), [['type', 'scheduled', 1], ['refused', 'dead', 1], ['strange', 'dead', 1],
+    assert.deepStrictEqual(kinds.map((one) => [one, found.get(one).state, found.get(one).attempts]), [['type', 'scheduled', 1], ['refused', 'dead', 1], ['strange', 'dead', 1], ['divide', 'dead', 1],
       ['unrecoverable', 'dead', 1], ['later', 'scheduled', 1], ['snooze', 'scheduled', 0], ['thrownSnooze', 'scheduled', 0], ['fail', 'dead', 1], ['text', 'scheduled', 1]]);
     assert.match(found.get('type').lastError, /^TypeError: no type\n {4}at .*compute\.js[^]*\ncaused by: Error: the cause/);
     assert.match(found.get('fail').lastError, /^Unrecoverable: no address\n[^]*\ncaused by: TypeError: no address/);
     assert.match(found.get('text').lastError, /^Error: thrown: 'a text'/);
     assert.ok(found.get('later').runAt - Date.now() < 30 * 60_000 && found.get('type').runAt - Date.now() > 30 * 60_000);
-    await until('all are told', () => worker.seen.failed.length === 7);
+    await until('all are told', () => worker.seen.failed.length === 8);
     assert.ok(worker.seen.failed.find(({ task }) => task.data.do === 'type').error instanceof TypeError);
   });
 

@@ -2,7 +2,8 @@
 // Handlers by the names of their tasks, with options of their own. Seen to fail, each with its guard removed:
 // - "of its name": HandlerTable.find() that takes the first entry; without the one of ''
 // - "left to other workers": verdictOf() that looks for NoHandler in giveUpOn
-// - "has the options of the task": NamedTask.add() that does not look at the defaults; that lets them go before what is said
+// - "has the options of the task": NamedTask.add() that does not look at the defaults; that lets them go before what is said;
+//   NamedTask.optionsOf() that says a delay beside a time
 // - "has its time": Worker.work() without the timer; Run.timeOut() that does not stop the transaction; the slot that is
 //   free before the handler has ended (Worker.timeOut() that deletes the run)
 // - "when the next attempt is": verdictOf() without the backoff
@@ -70,6 +71,9 @@ test('what is added has the options of the task, as values and as functions of i
   const [third, fourth] = await invoice.addMany([{ data: { shop: 1 } }, { data: { shop: 2 }, priority: 9 }]);
   assert.deepStrictEqual(of(await queue.get(third)), ['invoice', '1', 'all', 4, 2, 3, 2, null]);
   assert.deepStrictEqual(of(await queue.get(fourth)), ['invoice', '2', 'all', 9, 2, 3, 2, null]);
+  const at = new Date(Date.now() + 86_400_000);
+  const times = [await invoice.add({ shop: 1, delay: '1 h' }, { runAt: at }), ...await invoice.addMany([{ data: { shop: 1, delay: '1 h' }, runAt: at }])];
+  for (const id of times) assert.deepStrictEqual((await queue.get(id)).runAt, at);
   await invoice.schedule('nightly', '@daily', { data: { shop: 5, urgent: true }, cost: 3 });
   assert.deepStrictEqual(await rows('SELECT task_name, group_key, subgroup_key, priority, cost, payload FROM fairq.schedules'),
     [{ task_name: 'invoice', group_key: '5', subgroup_key: 'all', priority: '1', cost: 3, payload: { shop: 5, urgent: true } }]);

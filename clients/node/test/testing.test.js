@@ -1,7 +1,10 @@
 'use strict';
 // pgfairq/testing. Seen to fail, each with its guard removed:
-// - "as a worker would": runInline() without the timer; without hooks; that does not look at maxAttempts
+// - "as a worker would": runInline() without the timer; without hooks; that does not look at maxAttempts; verdictOf() without its catch
+// - "are told": runInline() that tells nothing; that does not wait for it; that throws nothing
 // - "until nothing can be claimed": Worker.whenDrained() that does not wait for what runs
+// - "a hook adds": Worker.whenDrained() that does not wait for hooks
+// - "works already": Worker.drain() that sets `draining` first
 // - "are enqueued": includes() that is always true; list() without the client
 // - "are wrong": checkOptions() of each
 
@@ -10,7 +13,7 @@ const assert = require('node:assert');
 const path = require('node:path');
 const { HandlerTimeout, LeaseLost, NoHandler, Queue, RetryLater, Snooze, Task, Unrecoverable, Worker } = require('pgfairq');
 const { assertEnqueued, drain, refuteEnqueued, runInline, testContext, testTask } = require('pgfairq/testing');
-const { newQueue } = require('./support.js');
+const { newQueue, until } = require('./support.js');
 
 // --- without a server -------------------------------------------------------------
 
@@ -58,6 +61,9 @@ test('a handler is called as a worker would, and what would become of its task i
   assert.deepStrictEqual(await end((task, { fail }) => fail('no')), ['dead', null, 'Unrecoverable', null]);
   assert.deepStrictEqual(await end(() => { throw new RetryLater('x', '5 min'); }), ['failed', null, 'RetryLater', '5 min']);
   assert.deepStrictEqual(await end((task, { snooze }) => snooze(5)), ['snoozed', null, undefined, '5.000 ms']);
+  assert.deepStrictEqual(await end(() => { throw new RetryLater('x', {}); }), ['failed', null, 'TypeError', null]);
+  assert.deepStrictEqual(await end({ a: { handler: () => { throw new Error('x'); }, backoff: () => { throw new RangeError('no'); } } }, { name: 'a' }),
+    ['failed', null, 'RangeError', null]);
   const named = queue.task('welcome', { handler: (task) => { told.push(`${task.queue} ${task.name}`); throw new RangeError('no'); }, backoff: '1 min', giveUpOn: [TypeError] });
   assert.deepStrictEqual(await end(named), ['failed', null, 'RangeError', '1 min']);
   assert.deepStrictEqual(told.splice(0), ['emails welcome']);
@@ -76,6 +82,23 @@ test('a handler is called as a worker would, and what would become of its task i
     const sent = await runInline({ x: { file: path.join(__dirname, 'programs/compute.js'), thread } }, { do: 'extend' }, { name: 'x' });
     assert.deepStrictEqual([sent.outcome, sent.result], ['done', true]);
   }
+});
+
+test('hooks are told what became of the task, and what they throw is thrown', async () => {
+  const told = [];
+  const hooks = Object.fromEntries(['after', 'failed', 'dead', 'lost'].map((name) =>
+    [name, async (task, about) => { await null; told.push(`${name} ${about instanceof Error ? about.message : about}`); }]));
+  const run = async (handler, options) => {
+    const { outcome } = await runInline(handler, 1, { hooks, ...options });
+    return [outcome, ...told.splice(0)];
+  };
+  assert.deepStrictEqual(await run(() => 'x'), ['done', 'after x']);
+  assert.deepStrictEqual(await run(() => { throw new Error('no'); }), ['failed', 'failed no']);
+  assert.deepStrictEqual(await run(() => { throw new Error('no'); }, { maxAttempts: 1 }), ['dead', 'failed no', 'dead no']);
+  assert.deepStrictEqual(await run((task, { snooze }) => snooze(5)), ['snoozed']);
+  assert.deepStrictEqual(await run((task, context) => context.lose(new Error('gone'))), ['lost', 'lost gone']);
+  const boom = () => { throw new Error('of after'); };
+  await assert.rejects(runInline(() => 1, 1, { hooks: { after: boom } }), /^Error: of after$/);
 });
 
 test('bad arguments are wrong', async () => {
@@ -116,6 +139,27 @@ test('a worker works until nothing can be claimed, also not what handlers have a
   assert.deepStrictEqual((await drain(pool, 'emails', { count })).completed, []);
   await assert.rejects(drain(pool, 'no such', { '': () => 1 }), /there is no queue "no such"/);
   await new Worker(pool, 'emails', { '': () => 1 }).drain();
+});
+
+test('what a hook adds is worked on, too, before a worker has drained its queue', async (t) => {
+  const { pool, queue, rows } = await newQueue(t);
+  await queue.add(3);
+  const after = async (task) => {
+    for (let n = 0; n < 50; n++) await rows('SELECT 1'); // longer than a claim takes that finds nothing
+    if (task.data > 0) await queue.add(task.data - 1);
+  };
+  const { completed } = await drain(pool, 'emails', (task) => task.data, { hooks: { after } });
+  assert.deepStrictEqual(completed.map(({ result }) => result), [3, 2, 1, 0]);
+});
+
+test('a worker that works already is not made to drain its queue', async (t) => {
+  const { queue, start } = await newQueue(t);
+  const worker = start(async () => {});
+  assert.throws(() => worker.drain(), /was started already/);
+  for (const n of [1, 2]) {
+    await queue.add(n);
+    await until('it is done', () => worker.seen.completed.length === n);
+  }
 });
 
 test('tasks that are enqueued are found, by what is said of them', async (t) => {

@@ -2,8 +2,8 @@
 // A handler for tests that run it in a process or a thread of its own. Its data says what it does; its progress is its process.
 
 const fs = require('node:fs');
-const { threadId } = require('node:worker_threads');
-const { RetryLater, Snooze, Unrecoverable } = require('pgfairq');
+const { parentPort, threadId } = require('node:worker_threads');
+const { FairqError, RetryLater, Snooze, Unrecoverable } = require('pgfairq');
 
 class Refused extends RangeError {}
 class Strange extends Error {} // the test has one of this name
@@ -21,6 +21,7 @@ const deeds = {
     if (attempt > 1) return 'survived';
     if (how === 'exit') process.exit(3);
     if (how === 'throw') setImmediate(() => { throw new Error('of nobody'); });
+    else if (how === 'throwNull') setImmediate(() => { throw null; });
     else process.kill(process.pid, how);
     return new Promise(() => {});
   },
@@ -33,6 +34,12 @@ const deeds = {
   caught: async (data, task, { tx }) => {
     const error = await tx.query('SELECT 1/0').catch((one) => one);
     return [error.code, error instanceof Error];
+  },
+  divide: (data, task, { tx }) => tx.query('SELECT 1/0'),
+  told: (data, task, { tx }) => tx.query('COMMIT').catch((error) => [error instanceof FairqError, error.name]),
+  noise: () => {
+    for (const message of [null, 'ready', { kind: 'call' }]) parentPort ? parentPort.postMessage(message) : process.send(message);
+    return 'sent';
   },
   forbidden: (data, task, { tx }) => tx.query('COMMIT'),
   clone: (data, task, { tx }) => tx.query('SELECT $1', [() => 1]),
@@ -47,6 +54,7 @@ const deeds = {
   unrecoverable: () => { throw new Unrecoverable('never'); },
   later: () => { throw new RetryLater('later', '10 min'); },
   snooze: (data, { attempt }, { snooze }) => snooze('10 min'),
+  snoozeWrongly: (data, task, { snooze }) => snooze({}),
   thrownSnooze: () => { throw new Snooze(600_000); },
   fail: (data, task, { fail }) => fail(new TypeError('no address')),
   text: () => { throw 'a text'; },
