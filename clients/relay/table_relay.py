@@ -90,6 +90,10 @@ SELECT turn::int - 1, id, CASE WHEN before <= %s THEN
 FROM (SELECT *, sum(size) OVER (ORDER BY turn, id) - size AS before FROM picked) p ORDER BY turn, id
 """
 
+FIRST = """
+SELECT id FROM fairq_relay.outbox WHERE queue = %s AND group_key = %s AND id >= %s ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
+
 REMOVE = """
 WITH gone AS (DELETE FROM fairq_relay.outbox WHERE id = ANY (%s) RETURNING id, created_at, queue, group_key, name, wants_result)
 INSERT INTO fairq_relay.awaited SELECT id, created_at, queue, group_key, name FROM gone WHERE wants_result
@@ -157,6 +161,10 @@ class Trouble(Exception):
     def __init__(self, which, error):
         super().__init__("the %s: %s" % (which, error if isinstance(error, str) else first_line(error)))
         self.which = which
+
+
+class NoText(Exception):
+    """The origin cannot make texts of all rows that were picked: a delay out of range, more than jsonb holds."""
 
 
 class Lines:
@@ -401,21 +409,54 @@ class TableRelay:
                     message = ("row %d, which it comes after, was refused" if known.get(gone[0]) == "refused"
                                else "row %d, which it comes after, is not known, or was moved longer ago than --remember") % gone[0]
                 else:
+    def begin(self):
+        """Whether it is this relay's turn, in the transaction that has begun."""
+        mine, transaction = self.origin.execute(BEGIN, (LOCK, self.timeout)).fetchone()[:2]
+        self.reading.mark(transaction)
+        return mine
+
+    def pick(self, turn):
+        try:
+            return self.origin.execute(PICK, (
+                [line[0] for line, _ in turn], [line[1] for line, _ in turn], [first for _, first in turn],
+                max(1, self.batch // len(turn)), BATCH_BYTES)).fetchall()
+        except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded) as error:
+            raise NoText from error
+
+    def narrow(self, turn):
+        """One of the rows has no text. Half of them are tried, until it is the first; that one is refused."""
+        if self.batch > 1:
+            self.batch //= 2
+            return
+        (queue, group), first = turn[0]
+        with self.origin.transaction():
+            row = self.begin() and self.origin.execute(FIRST, (queue, group, self.reading.lowest(first))).fetchone()
+            if not row:
+                return
+            try:
+                with self.origin.transaction():
+                    self.pick([((queue, group), row[0])])
+            except NoText as error:
+                why = error.__cause__
+                self.settle([], [(row[0], why.sqlstate, first_line(why))])
+
                     outcome, message = "later", "row %d, which it comes after, is still to be moved" % missing[0]
             yield row, outcome, code, message
 
+        try:
+            self.carry_lines(turn)
+        except NoText:
+            self.narrow(turn)
+
+    def carry_lines(self, turn):
     def carry(self):
-        """A batch, in a transaction of the origin. False: there was nothing."""
+        """A batch, in a transaction of the origin."""
         turn = self.lines.next(self.batch)
         with self.origin.transaction():
-            mine, transaction = self.origin.execute(BEGIN, (LOCK, self.timeout)).fetchone()[:2]
-            self.reading.mark(transaction)
-            if not mine:
+            if not self.begin():
                 self.stop.wait(BUSY)
-                return True
-            picked = self.origin.execute(PICK, (
-                [line[0] for line, _ in turn], [line[1] for line, _ in turn], [self.reading.lowest(first) for _, first in turn],
-                max(1, self.batch // len(turn)), BATCH_BYTES)).fetchall()
+                return
+            picked = self.pick([(line, self.reading.lowest(first)) for line, first in turn])
             # By id: what others come after is before them.
             rows = sorted((row, place, text) for place, row, text in picked if text is not None)
             not_taken = {row: rest for row, *rest in self.judge_missing(self.take(rows) if rows else [])}
@@ -425,7 +466,6 @@ class TableRelay:
         self.turn_over(turn, picked, not_taken)
         if any(code == "25006" for _, code, _ in not_taken.values()):
             raise Trouble("target", "it is a standby")
-        return True
 
     def settle(self, taken, refused):
         self.has_moved |= bool(taken or refused)
@@ -549,7 +589,8 @@ class TableRelay:
             self.lines.resume(time.monotonic())
             more = self.look()
             if self.lines.turn:
-                more |= self.carry()
+                self.carry()
+                more = True
             more |= self.bring_results()
             self.forget()
             self.backoff = 0

@@ -186,9 +186,21 @@ end_relay($relay);
 
 # A row for which there is not even a statement: beyond what jsonb holds, with its row
 SKIP:
+# Rows of which the origin cannot make a text, wherever they are in a batch
+sql($target, "SELECT fairq.purge('letters')");
+sql($origin, 'TRUNCATE fairq_relay.refused');
+my $overflow = "'-2562047788:00:54.775807'";
+write_rows(<<"SQL");
+INSERT INTO fairq_relay.outbox ($columns, delay) VALUES ('letters', '1', 'a', NULL), ('letters', '2', 'a', NULL), ('letters', '3', 'a', $overflow),
+	('letters', '4', 'a', NULL), ('letters', '5', 'b', NULL), ('letters', '6', 'c', $overflow), ('letters', '7', 'd', NULL);
+SQL
+ok(relay_once(), 'a delay from which nothing can be taken');
+is(sql($origin, "SELECT string_agg(payload::text || ' ' || code, ', ' ORDER BY id) FROM fairq_relay.refused"), '3 22008, 6 22008', 'is refused');
+is(sql($target, "SELECT string_agg(payload::text, ' ' ORDER BY payload::text) FROM fairq.tasks('letters')"), '1 2 4 5 7', 'and no other');
+
 {
 	skip 'takes a gigabyte of memory: FAIRQ_LARGE=1', 2 unless $ENV{FAIRQ_LARGE};
-	write_rows("INSERT INTO fairq_relay.outbox ($columns) VALUES ('letters', to_jsonb(repeat('x', 268435455)), 'a'), ('letters', '8', 'a')");
+	write_rows("INSERT INTO fairq_relay.outbox ($columns) VALUES ('letters', to_jsonb(repeat('x', 268435400)), 'a'), ('letters', '8', 'a')");
 	ok(relay_once(), 'a row that is too large');
 	is(sql($origin, "SELECT code FROM fairq_relay.refused WHERE length(payload::text) > 1000000"), '54000', 'is refused');
 }
