@@ -21,6 +21,7 @@ two hands, and the next relay goes on when one is lost.
 """
 
 import collections
+import itertools
 import logging
 import os
 import select
@@ -30,7 +31,7 @@ import time
 
 import psycopg
 
-from connecting import connect, first_line
+from connecting import LONGEST_BACKOFF, back_off, connect, first_line
 
 log = logging.getLogger("pgfairq-relay")
 
@@ -39,7 +40,6 @@ CHUNK = 50000           # rows that one statement looks at
 BATCH_BYTES = 8 << 20   # of payloads, as they are stored
 UNSETTLED = 10000       # ids, of which a line is read from the lowest: more cost too much, when a transaction is open for long
 SWEEP = 30              # seconds from one reading of all that there is to the next, at least
-LONGEST_BACKOFF = 30
 PAUSE = 0.05            # seconds until a row is tried again that the target cannot take just now, at first
 BUSY = 0.02             # seconds until another relay is asked again whether it is done
 RESULTS = 0.05          # seconds between two looks for results, while some are awaited
@@ -188,7 +188,7 @@ class Lines:
 
     def next(self, most):
         """The first lines in turn."""
-        return [(line, first) for line, first, _ in zip(self.turn.keys(), self.turn.values(), range(most))]
+        return list(itertools.islice(self.turn.items(), most))
 
     def served(self, line, first):
         """It may have more, and goes to the end."""
@@ -262,8 +262,8 @@ class Results:
         self.next_look = self.next_all = 0.0
         self.unreadable = set()     # what was said already
 
-    def awaited(self, queue, now):
-        self.queues.setdefault(queue, now)
+    def awaited(self, queue):
+        self.queues.setdefault(queue, None)
 
 
 class TableRelay:
@@ -295,7 +295,7 @@ class TableRelay:
                                     " pg_catalog.set_config('jit', 'off', false)", (self.timeout,))
                 target, = self.one(self.target, "SELECT name FROM fairq_relay.target", "target", "target.sql")
                 if not self.target.execute("SELECT %s::interval >= '0'", (self.options.remember,)).fetchone()[0]:
-                    raise Trouble("target", "--remember must not be below 0")
+                    raise Trouble("target", "--remember must not be below 0, and is %s" % self.options.remember)
             except psycopg.Error as error:
                 raise Trouble("target", error) from error
             self.target_name = target
@@ -334,11 +334,8 @@ class TableRelay:
             raise Trouble("target", "this outbox belongs to another server, %r, and this is %r: rows could arrive at both. If it is to change,"
                           " stop all relays, let what was moved be done there, and UPDATE fairq_relay.origin SET target = NULL"
                           % (target, self.target_name))
-        try:
-            self.target.execute("INSERT INTO fairq_relay.source (name) VALUES (%s) ON CONFLICT DO NOTHING", (name,))
-            self.source, = self.target.execute("SELECT number FROM fairq_relay.source WHERE name = %s", (name,)).fetchone()
-        except psycopg.Error as error:
-            raise Trouble("target", error) from error
+        self.at_target("INSERT INTO fairq_relay.source (name) VALUES (%s) ON CONFLICT DO NOTHING", (name,))
+        self.source, = self.at_target("SELECT number FROM fairq_relay.source WHERE name = %s", (name,)).fetchone()
         self.results = Results()
 
     def close(self, which):
@@ -409,6 +406,9 @@ class TableRelay:
                     message = ("row %d, which it comes after, was refused" if known.get(gone[0]) == "refused"
                                else "row %d, which it comes after, is not known, or was moved longer ago than --remember") % gone[0]
                 else:
+                    outcome, message = "later", "row %d, which it comes after, is still to be moved" % missing[0]
+            yield row, outcome, code, message
+
     def begin(self):
         """Whether it is this relay's turn, in the transaction that has begun."""
         mine, transaction = self.origin.execute(BEGIN, (LOCK, self.timeout)).fetchone()[:2]
@@ -440,18 +440,15 @@ class TableRelay:
                 why = error.__cause__
                 self.settle([], [(row[0], why.sqlstate, first_line(why))])
 
-                    outcome, message = "later", "row %d, which it comes after, is still to be moved" % missing[0]
-            yield row, outcome, code, message
-
+    def carry(self):
+        """A batch, in a transaction of the origin."""
+        turn = self.lines.next(self.batch)
         try:
             self.carry_lines(turn)
         except NoText:
             self.narrow(turn)
 
     def carry_lines(self, turn):
-    def carry(self):
-        """A batch, in a transaction of the origin."""
-        turn = self.lines.next(self.batch)
         with self.origin.transaction():
             if not self.begin():
                 self.stop.wait(BUSY)
@@ -471,7 +468,7 @@ class TableRelay:
         self.has_moved |= bool(taken or refused)
         if taken:
             for queue, in self.origin.execute(REMOVE, (taken,)).fetchall():
-                self.results.awaited(queue, None)
+                self.results.awaited(queue)
         for row, code, message in refused:
             log.warning("row %d is refused, %s: %s", row, code, message)
         if refused:
@@ -527,7 +524,7 @@ class TableRelay:
         rows = self.at_target(AWAITED, (self.source, *results.place, RESULT_BATCH)).fetchall()
         for *row, queue, task in rows:
             results.met.add(queue)
-            results.awaited(queue, None)
+            results.awaited(queue)
             if row[2] in BROUGHT or row[2] is None:
                 ended[tuple(row[:2])] = tuple(row[2:])
             elif row[2] == "unreadable" and row[4] not in results.unreadable:
@@ -601,8 +598,7 @@ class TableRelay:
         except psycopg.Error as error:
             log.warning("the origin: %s", first_line(error))
             self.close("origin")
-        self.backoff = min(LONGEST_BACKOFF, self.backoff * 2 or 0.1)
-        self.stop.wait(self.backoff)
+        back_off(self)
         return True
 
     def wait(self):
