@@ -169,6 +169,22 @@ ok(relay_once(), 'once more');
 is(results(), '6', 'the result comes again, for it was lost');
 sql($origin, 'DELETE FROM fairq_relay.inbox');
 
+# A backup from before a result came: that is brought again when the target is told to, and no other is
+write_row(8);
+ok(relay_once(), 'a row is moved');
+sql($origin, 'CREATE TABLE backup AS TABLE fairq_relay.awaited');
+sql($target, "SELECT fairq.ack(receipt, result => payload) FROM fairq.claim('letters')");
+ok(relay_once(), 'its result comes');
+is(results(), '8', 'it is there');
+sql($origin, 'DELETE FROM fairq_relay.inbox; INSERT INTO fairq_relay.awaited TABLE backup');
+ok(relay_once(), 'the origin is restored, and awaits it again');
+is(results(), 'none', 'the target takes it for brought');
+sql($target, 'UPDATE fairq_relay.moved SET awaited = true');
+ok(relay_once(), 'as doc/managed.md says');
+is(results(), '8', 'it is brought, and none of those that the application has had');
+is(sql($origin, 'SELECT count(*) FROM fairq_relay.awaited') . ' ' . sql($target, 'SELECT count(*) FROM fairq_relay.moved WHERE awaited'), '0 0', 'nothing is awaited any more');
+sql($origin, 'DELETE FROM fairq_relay.inbox');
+
 # The same id again, in a database that was restored: another time, another task
 sql($origin, 'UPDATE lost SET created_at = \'2021-01-01\', payload = \'7\'; INSERT INTO fairq_relay.outbox OVERRIDING SYSTEM VALUE TABLE lost');
 ok(relay_once(), 'an id that is given out again');
