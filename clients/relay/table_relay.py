@@ -16,8 +16,8 @@ what is not settled is read again: an id is settled when all transactions of its
 over. No read begins at the front of the table, where rows that were removed may be in the
 way for as long as a snapshot is held.
 
-One relay at a time carries a batch, under a lock of its transaction: so a line is never in
-two hands, and the next relay goes on when one is lost.
+One relay at a time carries a batch, and has the row of "origin" locked meanwhile: so a line
+is never in two hands, and the next relay goes on when one is lost.
 """
 
 import collections
@@ -35,7 +35,6 @@ from connecting import LONGEST_BACKOFF, back_off, connect, first_line
 
 log = logging.getLogger("pgfairq-relay")
 
-LOCK = 0x6661697271     # "fairq"
 CHUNK = 50000           # rows that one statement looks at
 BATCH_BYTES = 8 << 20   # of payloads, as they are stored
 UNSETTLED = 10000       # ids, of which a line is read from the lowest: more cost too much, when a transaction is open for long
@@ -71,7 +70,8 @@ SETTINGS = """pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
     pg_catalog.set_config('idle_in_transaction_session_timeout', %s, true), pg_catalog.set_config('intervalstyle', 'postgres', true),
     pg_catalog.set_config('synchronous_commit', pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true)"""
 
-BEGIN = "SELECT pg_catalog.pg_try_advisory_xact_lock(%s), pg_catalog.txid_current()::text::bigint, " + SETTINGS
+# The lock of a batch is on a row, for an advisory lock may be held by who has no privilege.
+BEGIN = "SELECT (SELECT true FROM fairq_relay.origin FOR UPDATE SKIP LOCKED), pg_catalog.txid_current()::text::bigint, " + SETTINGS
 
 # Some rows of each line in turn, without those that are locked. Of rows beyond the bytes of
 # a batch only the ids.
@@ -411,7 +411,7 @@ class TableRelay:
 
     def begin(self):
         """Whether it is this relay's turn, in the transaction that has begun."""
-        mine, transaction = self.origin.execute(BEGIN, (LOCK, self.timeout)).fetchone()[:2]
+        mine, transaction = self.origin.execute(BEGIN, (self.timeout,)).fetchone()[:2]
         self.reading.mark(transaction)
         return mine
 

@@ -271,6 +271,7 @@ my @needed = (
 	[ $origin, 'DELETE', 'fairq_relay.awaited' ],
 	[ $origin, 'INSERT', 'fairq_relay.inbox' ],
 	[ $origin, 'SELECT', 'fairq_relay.origin' ],
+	[ $origin, 'UPDATE (target)', 'fairq_relay.origin' ],
 	[ $target, 'SELECT', 'fairq_relay.target' ],
 	[ $target, 'SELECT', 'fairq_relay.source' ],
 	[ $target, 'INSERT', 'fairq_relay.source' ],

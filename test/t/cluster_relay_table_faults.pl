@@ -13,7 +13,8 @@
 # that is not awaited which is not there yet, a result is lost; where a row that comes again
 # does not have its result brought again, too; without the time in the key of what was moved,
 # an id that is given out again is no task; without the lock of a batch two relays break the
-# order; without the end of an idle transaction a relay that is stopped stops the other.
+# order; without the end of an idle transaction a relay that is stopped stops the other;
+# with pg_try_advisory_xact_lock for it there is an advisory lock.
 
 use strict;
 use warnings;
@@ -67,6 +68,7 @@ close_gate('letters');
 write_row(1);
 my $relay = start_relay();
 ok(stopped_at_gate(), 'a row is being enqueued');
+is(sql($origin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0, 'under no lock that a role without privileges could hold');
 kill_relay($relay);
 ok(no_backend($origin), 'the relay is killed; its transaction at the origin is rolled back');
 is(in_outbox(), 1, 'the row is there');
