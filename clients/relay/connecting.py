@@ -1,6 +1,8 @@
-"""Connections, as both relays make them."""
+"""What both relays do with connections: make them, and wait until one is to be had again."""
 
 import psycopg
+
+LONGEST_BACKOFF = 30    # seconds
 
 
 def first_line(error):
@@ -15,3 +17,9 @@ def connect(conninfo, name):
     connection.execute("SET datestyle = 'ISO'")     # of what passes through as text
     connection.execute("SET intervalstyle = 'postgres'")
     return connection
+
+
+def back_off(relay):
+    """Longer each time, until something has worked and its backoff is 0."""
+    relay.backoff = min(LONGEST_BACKOFF, relay.backoff * 2 or 0.1)
+    relay.stop.wait(relay.backoff)

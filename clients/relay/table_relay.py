@@ -16,11 +16,12 @@ what is not settled is read again: an id is settled when all transactions of its
 over. No read begins at the front of the table, where rows that were removed may be in the
 way for as long as a snapshot is held.
 
-One relay at a time carries a batch, under a lock of its transaction: so a line is never in
-two hands, and the next relay goes on when one is lost.
+One relay at a time carries a batch, and has the row of "origin" locked meanwhile: so a line
+is never in two hands, and the next relay goes on when one is lost.
 """
 
 import collections
+import itertools
 import logging
 import os
 import select
@@ -30,16 +31,14 @@ import time
 
 import psycopg
 
-from connecting import connect, first_line
+from connecting import LONGEST_BACKOFF, back_off, connect, first_line
 
 log = logging.getLogger("pgfairq-relay")
 
-LOCK = 0x6661697271     # "fairq"
 CHUNK = 50000           # rows that one statement looks at
 BATCH_BYTES = 8 << 20   # of payloads, as they are stored
 UNSETTLED = 10000       # ids, of which a line is read from the lowest: more cost too much, when a transaction is open for long
 SWEEP = 30              # seconds from one reading of all that there is to the next, at least
-LONGEST_BACKOFF = 30
 PAUSE = 0.05            # seconds until a row is tried again that the target cannot take just now, at first
 BUSY = 0.02             # seconds until another relay is asked again whether it is done
 RESULTS = 0.05          # seconds between two looks for results, while some are awaited
@@ -71,7 +70,8 @@ SETTINGS = """pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
     pg_catalog.set_config('idle_in_transaction_session_timeout', %s, true), pg_catalog.set_config('intervalstyle', 'postgres', true),
     pg_catalog.set_config('synchronous_commit', pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true)"""
 
-BEGIN = "SELECT pg_catalog.pg_try_advisory_xact_lock(%s), pg_catalog.txid_current()::text::bigint, " + SETTINGS
+# The lock of a batch is on a row, for an advisory lock may be held by who has no privilege.
+BEGIN = "SELECT (SELECT true FROM fairq_relay.origin FOR UPDATE SKIP LOCKED), pg_catalog.txid_current()::text::bigint, " + SETTINGS
 
 # Some rows of each line in turn, without those that are locked. Of rows beyond the bytes of
 # a batch only the ids.
@@ -88,6 +88,10 @@ SELECT turn::int - 1, id, CASE WHEN before <= %s THEN
     (CASE WHEN (one).delay IS NULL THEN to_jsonb(one) ELSE to_jsonb(one)
         || jsonb_build_object('delay', nullif(greatest((one).delay - (clock_timestamp() - (one).created_at), '0'), '0')) END)::text END
 FROM (SELECT *, sum(size) OVER (ORDER BY turn, id) - size AS before FROM picked) p ORDER BY turn, id
+"""
+
+FIRST = """
+SELECT id FROM fairq_relay.outbox WHERE queue = %s AND group_key = %s AND id >= %s ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
 """
 
 REMOVE = """
@@ -159,6 +163,10 @@ class Trouble(Exception):
         self.which = which
 
 
+class NoText(Exception):
+    """The origin cannot make texts of all rows that were picked: a delay out of range, more than jsonb holds."""
+
+
 class Lines:
     """Lines that have rows, in turn, each with the lowest id that it may have; those that must wait, until when."""
 
@@ -180,7 +188,7 @@ class Lines:
 
     def next(self, most):
         """The first lines in turn."""
-        return [(line, first) for line, first, _ in zip(self.turn.keys(), self.turn.values(), range(most))]
+        return list(itertools.islice(self.turn.items(), most))
 
     def served(self, line, first):
         """It may have more, and goes to the end."""
@@ -254,8 +262,8 @@ class Results:
         self.next_look = self.next_all = 0.0
         self.unreadable = set()     # what was said already
 
-    def awaited(self, queue, now):
-        self.queues.setdefault(queue, now)
+    def awaited(self, queue):
+        self.queues.setdefault(queue, None)
 
 
 class TableRelay:
@@ -287,7 +295,7 @@ class TableRelay:
                                     " pg_catalog.set_config('jit', 'off', false)", (self.timeout,))
                 target, = self.one(self.target, "SELECT name FROM fairq_relay.target", "target", "target.sql")
                 if not self.target.execute("SELECT %s::interval >= '0'", (self.options.remember,)).fetchone()[0]:
-                    raise Trouble("target", "--remember must not be below 0")
+                    raise Trouble("target", "--remember must not be below 0, and is %s" % self.options.remember)
             except psycopg.Error as error:
                 raise Trouble("target", error) from error
             self.target_name = target
@@ -326,11 +334,8 @@ class TableRelay:
             raise Trouble("target", "this outbox belongs to another server, %r, and this is %r: rows could arrive at both. If it is to change,"
                           " stop all relays, let what was moved be done there, and UPDATE fairq_relay.origin SET target = NULL"
                           % (target, self.target_name))
-        try:
-            self.target.execute("INSERT INTO fairq_relay.source (name) VALUES (%s) ON CONFLICT DO NOTHING", (name,))
-            self.source, = self.target.execute("SELECT number FROM fairq_relay.source WHERE name = %s", (name,)).fetchone()
-        except psycopg.Error as error:
-            raise Trouble("target", error) from error
+        self.at_target("INSERT INTO fairq_relay.source (name) VALUES (%s) ON CONFLICT DO NOTHING", (name,))
+        self.source, = self.at_target("SELECT number FROM fairq_relay.source WHERE name = %s", (name,)).fetchone()
         self.results = Results()
 
     def close(self, which):
@@ -404,18 +409,51 @@ class TableRelay:
                     outcome, message = "later", "row %d, which it comes after, is still to be moved" % missing[0]
             yield row, outcome, code, message
 
-    def carry(self):
-        """A batch, in a transaction of the origin. False: there was nothing."""
-        turn = self.lines.next(self.batch)
-        with self.origin.transaction():
-            mine, transaction = self.origin.execute(BEGIN, (LOCK, self.timeout)).fetchone()[:2]
-            self.reading.mark(transaction)
-            if not mine:
-                self.stop.wait(BUSY)
-                return True
-            picked = self.origin.execute(PICK, (
-                [line[0] for line, _ in turn], [line[1] for line, _ in turn], [self.reading.lowest(first) for _, first in turn],
+    def begin(self):
+        """Whether it is this relay's turn, in the transaction that has begun."""
+        mine, transaction = self.origin.execute(BEGIN, (self.timeout,)).fetchone()[:2]
+        self.reading.mark(transaction)
+        return mine
+
+    def pick(self, turn):
+        try:
+            return self.origin.execute(PICK, (
+                [line[0] for line, _ in turn], [line[1] for line, _ in turn], [first for _, first in turn],
                 max(1, self.batch // len(turn)), BATCH_BYTES)).fetchall()
+        except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded) as error:
+            raise NoText from error
+
+    def narrow(self, turn):
+        """One of the rows has no text. Half of them are tried, until it is the first; that one is refused."""
+        if self.batch > 1:
+            self.batch //= 2
+            return
+        (queue, group), first = turn[0]
+        with self.origin.transaction():
+            row = self.begin() and self.origin.execute(FIRST, (queue, group, self.reading.lowest(first))).fetchone()
+            if not row:
+                return
+            try:
+                with self.origin.transaction():
+                    self.pick([((queue, group), row[0])])
+            except NoText as error:
+                why = error.__cause__
+                self.settle([], [(row[0], why.sqlstate, first_line(why))])
+
+    def carry(self):
+        """A batch, in a transaction of the origin."""
+        turn = self.lines.next(self.batch)
+        try:
+            self.carry_lines(turn)
+        except NoText:
+            self.narrow(turn)
+
+    def carry_lines(self, turn):
+        with self.origin.transaction():
+            if not self.begin():
+                self.stop.wait(BUSY)
+                return
+            picked = self.pick([(line, self.reading.lowest(first)) for line, first in turn])
             # By id: what others come after is before them.
             rows = sorted((row, place, text) for place, row, text in picked if text is not None)
             not_taken = {row: rest for row, *rest in self.judge_missing(self.take(rows) if rows else [])}
@@ -425,13 +463,12 @@ class TableRelay:
         self.turn_over(turn, picked, not_taken)
         if any(code == "25006" for _, code, _ in not_taken.values()):
             raise Trouble("target", "it is a standby")
-        return True
 
     def settle(self, taken, refused):
         self.has_moved |= bool(taken or refused)
         if taken:
             for queue, in self.origin.execute(REMOVE, (taken,)).fetchall():
-                self.results.awaited(queue, None)
+                self.results.awaited(queue)
         for row, code, message in refused:
             log.warning("row %d is refused, %s: %s", row, code, message)
         if refused:
@@ -487,7 +524,7 @@ class TableRelay:
         rows = self.at_target(AWAITED, (self.source, *results.place, RESULT_BATCH)).fetchall()
         for *row, queue, task in rows:
             results.met.add(queue)
-            results.awaited(queue, None)
+            results.awaited(queue)
             if row[2] in BROUGHT or row[2] is None:
                 ended[tuple(row[:2])] = tuple(row[2:])
             elif row[2] == "unreadable" and row[4] not in results.unreadable:
@@ -549,7 +586,8 @@ class TableRelay:
             self.lines.resume(time.monotonic())
             more = self.look()
             if self.lines.turn:
-                more |= self.carry()
+                self.carry()
+                more = True
             more |= self.bring_results()
             self.forget()
             self.backoff = 0
@@ -560,8 +598,7 @@ class TableRelay:
         except psycopg.Error as error:
             log.warning("the origin: %s", first_line(error))
             self.close("origin")
-        self.backoff = min(LONGEST_BACKOFF, self.backoff * 2 or 0.1)
-        self.stop.wait(self.backoff)
+        back_off(self)
         return True
 
     def wait(self):

@@ -113,6 +113,7 @@ DECLARE
     locked jsonb[] = '{}';              -- queues: one lock is waited for once
     full_queues jsonb[] = '{}';
     one jsonb;
+    violated text;
 BEGIN
     IF NOT jsonb_path_exists(rows, '$[*].after ? (@ != null)') THEN
         DECLARE
@@ -163,11 +164,10 @@ BEGIN
                         (item.r).queue, (item.r).wants_result);
             END IF;
         EXCEPTION WHEN OTHERS THEN
-            code := SQLSTATE;
-            message := SQLERRM;
+            GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, violated = CONSTRAINT_NAME;
             -- A standby, a transaction to be tried again, no room, a lock, a library that waits
             -- for an update, a disk, functions that are not there; a relay that has just moved it.
-            outcome := CASE WHEN code ~ '^(08|25|40|53|55|57|58|XX|42883|3F000)' OR message ~ '"moved_pkey"' THEN 'later'
+            outcome := CASE WHEN code ~ '^(08|25|40|53|55|57|58|XX|42883|3F000)' OR code = '23505' AND violated = 'moved_pkey' THEN 'later'
                 ELSE 'refused' END;
             IF code = '53400' THEN
                 full_queues := full_queues || (line -> 0);

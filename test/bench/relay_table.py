@@ -56,6 +56,11 @@ class Bench:
         for connection in (self.origin, self.target):
             connection.execute("CHECKPOINT")
 
+    def carry_all(self, relay, left):
+        """Until the relay has nothing to do, and the query says that nothing is left."""
+        while relay.step() or self.origin.execute(left).fetchone()[0]:
+            pass
+
     def measure(self, batch, rows, left):
         """Rows a second, and microseconds of a processor for a row: of the relay, of the origin, of the target. Until
         nothing is left, in the origin, of what a query counts."""
@@ -64,9 +69,7 @@ class Bench:
         pids = [connection.info.backend_pid for connection in (relay.origin, relay.target)]
         before = [time.process_time(), *map(processor_time, pids)]
         began = time.monotonic()
-        while True:
-            if not relay.step() and not self.origin.execute(left).fetchone()[0]:
-                break
+        self.carry_all(relay, left)
         took = time.monotonic() - began
         spent = [after - was for after, was in zip([time.process_time(), *map(processor_time, pids)], before)]
         relay.close("both")
@@ -186,8 +189,7 @@ class Bench:
                 holder.execute("SELECT count(*) FROM fairq_relay.outbox")
             self.origin.execute(WRITE, (GROUPS, False, self.options.rows))
             began = time.monotonic()
-            while self.origin.execute("SELECT EXISTS (SELECT FROM fairq_relay.outbox)").fetchone()[0] if relay.step() is False else True:
-                pass
+            self.carry_all(relay, "SELECT EXISTS (SELECT FROM fairq_relay.outbox)")
             rate = self.options.rows / (time.monotonic() - began)
             single = []
             for _ in range(20):

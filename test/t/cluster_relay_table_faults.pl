@@ -13,7 +13,8 @@
 # that is not awaited which is not there yet, a result is lost; where a row that comes again
 # does not have its result brought again, too; without the time in the key of what was moved,
 # an id that is given out again is no task; without the lock of a batch two relays break the
-# order; without the end of an idle transaction a relay that is stopped stops the other.
+# order; without the end of an idle transaction a relay that is stopped stops the other;
+# with pg_try_advisory_xact_lock for it there is an advisory lock.
 
 use strict;
 use warnings;
@@ -67,6 +68,7 @@ close_gate('letters');
 write_row(1);
 my $relay = start_relay();
 ok(stopped_at_gate(), 'a row is being enqueued');
+is(sql($origin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0, 'under no lock that a role without privileges could hold');
 kill_relay($relay);
 ok(no_backend($origin), 'the relay is killed; its transaction at the origin is rolled back');
 is(in_outbox(), 1, 'the row is there');
@@ -167,6 +169,22 @@ ok(relay_once(), 'the origin has lost all that, and has the row again');
 is(tasks() . ', ' . in_outbox(), 'none, 0', 'there is no second task');
 ok(relay_once(), 'once more');
 is(results(), '6', 'the result comes again, for it was lost');
+sql($origin, 'DELETE FROM fairq_relay.inbox');
+
+# A backup from before a result came: that is brought again when the target is told to, and no other is
+write_row(8);
+ok(relay_once(), 'a row is moved');
+sql($origin, 'CREATE TABLE backup AS TABLE fairq_relay.awaited');
+sql($target, "SELECT fairq.ack(receipt, result => payload) FROM fairq.claim('letters')");
+ok(relay_once(), 'its result comes');
+is(results(), '8', 'it is there');
+sql($origin, 'DELETE FROM fairq_relay.inbox; INSERT INTO fairq_relay.awaited TABLE backup');
+ok(relay_once(), 'the origin is restored, and awaits it again');
+is(results(), 'none', 'the target takes it for brought');
+sql($target, 'UPDATE fairq_relay.moved SET awaited = true');
+ok(relay_once(), 'as doc/managed.md says');
+is(results(), '8', 'it is brought, and none of those that the application has had');
+is(sql($origin, 'SELECT count(*) FROM fairq_relay.awaited') . ' ' . sql($target, 'SELECT count(*) FROM fairq_relay.moved WHERE awaited'), '0 0', 'nothing is awaited any more');
 sql($origin, 'DELETE FROM fairq_relay.inbox');
 
 # The same id again, in a database that was restored: another time, another task

@@ -8,7 +8,8 @@ require "active_job/fairq/session"
 # no thread is left for the next); without the look at the count of attempts in DIED, or
 # without died?, "failures" (no death, or one of each attempt); with Trace.fit that takes
 # what it is given, "a trace that is none"; without the headers of the running job, "a trace
-# goes on"; without the rescue in Trace, "a trace that is none".
+# goes on"; without the rescue in Trace, "a trace that is none"; without the one in Task#headers,
+# "headers that the parser refuses" (the thread has ended, and the next job waits).
 class NoticesTest < FairqTest
   TRACE = { "traceparent" => "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate" => "vendor=1" }.freeze
 
@@ -100,6 +101,17 @@ class NoticesTest < FairqTest
     wait_for_results(4)
     assert_equal 0, stop(pid)
     assert_match(/a subscriber of Notifications has failed: .*a subscriber of perform\.fairq fails/, File.read(@log))
+  end
+
+  def test_headers_that_the_parser_refuses_stop_no_thread
+    queue(keep_done: "1 day")
+    sql("SELECT fairq.enqueue('default', '{\"arguments\": [\"deep\"]}', name => 'WriteJob', " \
+        "headers => (repeat('[', 200) || repeat(']', 200))::jsonb)")
+    WriteJob.perform_later("next")
+    pid = listening_worker("--threads", 1)
+    wait_for_results(2)
+    assert_equal 0, stop(pid)
+    assert_equal [{}, {}], heard("perform").map { |one| one["headers"] }
   end
 
   def test_a_trace_goes_on

@@ -3,9 +3,12 @@
 module ActiveJob
   module Fairq
     Task = Struct.new(:queue, :id, :receipt, :group, :subgroup, :payload, :headers_text, :enqueued_at, :name, :attempt) do
-      # As a Hash; empty if there are none, or something else.
+      # As a Hash; empty if there are none, or something else, or what this parser refuses (100
+      # levels): who has enqueued it must not stop the thread with them.
       def headers
         @headers ||= (headers_text && JSON.parse(headers_text)).then { |found| found.is_a?(Hash) ? found : {} }
+      rescue JSON::ParserError
+        @headers = {}
       end
 
       # For the log: the name is whoever's who has enqueued it.
