@@ -39,7 +39,7 @@ export async function prepareHistory(database: Database): Promise<void> {
   await database.write(async (writer) => {
     const { role, own } = (await writer.row<{ role: string; own: boolean }>(
       `SELECT current_user AS role, EXISTS (SELECT FROM pg_namespace n
-            WHERE n.nspname = '${SCHEMA}' AND n.nspowner = current_user::regrole) AS own`,
+            WHERE n.nspname = '${SCHEMA}' AND pg_get_userbyid(n.nspowner) = current_user) AS own`,
     ))!;
     if (!own) {
       throw missing(role);
@@ -48,7 +48,7 @@ export async function prepareHistory(database: Database): Promise<void> {
       (name) => `${name} float8`,
     ).join(', ')}, PRIMARY KEY (queue, at))`);
     const theirs = await writer.row(
-      `SELECT FROM pg_class c WHERE c.oid = '${TABLE}'::regclass AND c.relowner <> current_user::regrole`,
+      `SELECT FROM pg_class c WHERE c.oid = '${TABLE}'::regclass AND pg_get_userbyid(c.relowner) <> current_user`,
     );
     if (theirs !== undefined) {
       throw new Problem(0, `table ${TABLE} is not of role ${role}`, `DROP TABLE ${TABLE}; it is made anew.`);
