@@ -79,6 +79,11 @@ test('minutes are kept, each once, and those that are too old are not', async ()
     [5, 9],
   );
   assert.equal((await rows(old)).length, 0);
+  await own.write(async (writer) => {
+    await writer.rows('SET LOCAL enable_seqscan = off');
+    const plan = await writer.rows("EXPLAIN DELETE FROM pgfairq_dashboard.minute WHERE at < now() - '1 day'::interval");
+    assert.match(JSON.stringify(plan), /minute_at_queue_key/, 'what is too old is found by an index');
+  });
   const read = (seconds, step) => own.read((reader) => minutes(reader, 'jobs', seconds, step));
   // The dashboard adds minutes of its own meanwhile, of an empty queue.
   const seen = async (seconds, step) => (await read(seconds, step)).filter((one) => one.ready > 0).map((one) => [one.ready, one.acked]);

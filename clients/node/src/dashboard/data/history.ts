@@ -32,8 +32,9 @@ function missing(role: string): Problem {
 }
 
 /**
- * Makes the table, if it is not there. The schema has to be the dashboard's own: in another one its owner could put
- * code on the table that would run as the dashboard's role.
+ * Makes the table, if it is not there: with an index for what is shown, and one for what is forgotten each minute, for
+ * which else the whole table is read. The schema has to be the dashboard's own: in another one its owner could put code
+ * on the table that would run as the dashboard's role.
  */
 export async function prepareHistory(database: Database): Promise<void> {
   await database.write(async (writer) => {
@@ -46,7 +47,7 @@ export async function prepareHistory(database: Database): Promise<void> {
     }
     await writer.row(`CREATE TABLE IF NOT EXISTS ${TABLE} (queue text COLLATE "C", at timestamptz, ${FIGURES.map(
       (name) => `${name} float8`,
-    ).join(', ')}, PRIMARY KEY (queue, at))`);
+    ).join(', ')}, PRIMARY KEY (queue, at), UNIQUE (at, queue))`);
     const theirs = await writer.row(
       `SELECT FROM pg_class c WHERE c.oid = '${TABLE}'::regclass AND pg_get_userbyid(c.relowner) <> current_user`,
     );
