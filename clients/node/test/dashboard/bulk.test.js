@@ -12,15 +12,12 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { after, before, test } = require('node:test');
-const { browser, factsOf, newDatabase, request, runToEnd, signIn, start, tableOf } = require('./support.js');
+const { browser, csrfIn, newDatabase, post, request, runToEnd, signIn, start, tableOf } = require('./support.js');
 
-let database, dashboard, chromium, page, audit;
+let database, dashboard, chromium, page, press, follow, notice, audit;
 const rows = async (sql, values) => (await database.client.query(sql, values)).rows;
 const q = encodeURIComponent;
 const go = (target) => page.goto(dashboard.base + target);
-const press = (name) => page.locator('main').getByRole('button', { name, exact: true }).click();
-const follow = (name) => page.locator('main').getByRole('link', { name, exact: true }).click();
-const notice = () => page.locator('.notice').innerText();
 const GROUPS = 'main table >> nth=1';
 const LIST = 'main table >> nth=2';
 const groups = async () => (await tableOf(page, GROUPS)).map((row) => [row.Tasks, row.Name, row.Error, row.Tenants]);
@@ -59,10 +56,8 @@ before(async () => {
   audit = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'audit-')), 'audit.log');
   dashboard = await start(database.name, 'postgres', ['--write', '--audit-file', audit]);
   chromium = await browser({ javaScriptEnabled: false });
-  page = chromium.page;
-  await go('/');
-  await page.getByLabel('Token').fill(dashboard.token);
-  await press('Sign in');
+  ({ page, press, follow, notice } = chromium);
+  await chromium.signIn(dashboard);
 });
 
 after(async () => {
@@ -131,11 +126,7 @@ test('cancel a group; undo puts its tasks back, once', async () => {
   assert.equal(await page.locator('.undo').count(), 0);
   const { cookie } = await signIn(dashboard);
   const { text } = await request(dashboard.base, '/act/pause-queue?queue=jobs', { headers: { Cookie: cookie } });
-  const again = await request(dashboard.base, '/undo', {
-    method: 'POST',
-    headers: { Cookie: cookie, Origin: dashboard.base, 'Content-Type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({ csrf: /name="csrf"\s+value="([^"]+)"/.exec(text)[1], undo }).toString(),
-  });
+  const again = await post(dashboard.base, '/undo', { csrf: csrfIn(text), undo }, { Cookie: cookie });
   assert.equal(again.status, 409);
   assert.match(again.text, /nothing to undo/);
 });
@@ -265,16 +256,10 @@ test('who did what, to what, and what came of it: a line each', async () => {
 test('without its line nothing is done; a file that cannot be written is said at the start', async () => {
   const other = await start(database.name, 'postgres', ['--write', '--audit-file', '/dev/full']);
   const { cookie } = await signIn(other);
-  const headers = { Cookie: cookie, Origin: other.base, 'Content-Type': 'application/x-www-form-urlencoded' };
   const { text } = await request(other.base, '/act/cancel-dead?queue=jobs', { headers: { Cookie: cookie } });
-  const csrf = /name="csrf"\s+value="([^"]+)"/.exec(text)[1];
   const count = async () => (await rows("SELECT FROM fairq.tasks('jobs', 'dead')")).length;
   const there = await count();
-  const answer = await request(other.base, '/act/cancel-dead?queue=jobs', {
-    method: 'POST',
-    headers,
-    body: new URLSearchParams({ csrf, confirmed: 'yes' }).toString(),
-  });
+  const answer = await post(other.base, '/act/cancel-dead?queue=jobs', { csrf: csrfIn(text), confirmed: 'yes' }, { Cookie: cookie });
   assert.ok(answer.status >= 400, String(answer.status));
   assert.ok(there > 0);
   assert.equal(await count(), there);
@@ -289,9 +274,7 @@ test('without a file the lines go to the standard error', async () => {
   const { cookie } = await signIn(other);
   const target = '/act/pause-tenant?queue=jobs&group=zoe';
   const { text } = await request(other.base, target, { headers: { Cookie: cookie } });
-  const csrf = /name="csrf"\s+value="([^"]+)"/.exec(text)[1];
-  const headers = { Cookie: cookie, Origin: other.base, 'Content-Type': 'application/x-www-form-urlencoded' };
-  await request(other.base, target, { method: 'POST', headers, body: new URLSearchParams({ csrf, confirmed: 'yes' }).toString() });
+  await post(other.base, target, { csrf: csrfIn(text), confirmed: 'yes' }, { Cookie: cookie });
   await other.stop();
   const line = JSON.parse(other.errors().split('\n').find((one) => one.includes('"audit"')));
   assert.deepEqual([line.action, line.subject, line.outcome], ['pause-tenant', { queue: 'jobs', group: 'zoe' }, 'Tenant zoe is paused.']);
