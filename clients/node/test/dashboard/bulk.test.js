@@ -3,7 +3,8 @@
  * audit.
  *
  * Seen to fail: errorOf() that leaves numbers as they are; cancel() that keeps nothing; retryEdited() without its look at
- * the unique key; audit lines that are written after the commit (with a file that cannot be written the tasks are gone).
+ * the unique key; audit lines that are written after the commit (with a file that cannot be written the tasks are gone),
+ * and as JSON.stringify() makes them, with line separators and C1 controls.
  */
 'use strict';
 
@@ -261,6 +262,7 @@ test('without its line nothing is done; a file that cannot be written is said at
   const there = await count();
   const answer = await post(other.base, '/act/cancel-dead?queue=jobs', { csrf: csrfIn(text), confirmed: 'yes' }, { Cookie: cookie });
   assert.ok(answer.status >= 400, String(answer.status));
+  assert.match(answer.text, /The line of the audit cannot be written: ENOSPC/);
   assert.ok(there > 0);
   assert.equal(await count(), there);
   await other.stop();
@@ -278,6 +280,15 @@ test('without a file the lines go to the standard error', async () => {
   await other.stop();
   const line = JSON.parse(other.errors().split('\n').find((one) => one.includes('"audit"')));
   assert.deepEqual([line.action, line.subject, line.outcome], ['pause-tenant', { queue: 'jobs', group: 'zoe' }, 'Tenant zoe is paused.']);
+});
+
+test('what tenants wrote does not break the line, nor speak to a terminal', async () => {
+  const group = 'zoe\n{"audit":"x"}\u001b[2J\u009b2J\u0085\u2028\u2029\u202e';
+  await go(`/act/pause-tenant?queue=jobs&group=${q(group)}`);
+  await press('Pause the tenant');
+  const text = fs.readFileSync(audit, 'utf8');
+  assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028-\u202e]/);
+  assert.deepEqual(lines().at(-1).subject, { queue: 'jobs', group });
 });
 
 test('more dead than a page counts are counted page by page, each once', async () => {
