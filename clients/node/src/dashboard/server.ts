@@ -264,7 +264,9 @@ export class Dashboard {
     const { message, path, visit } = request;
     checkOrigin(message);
     const form = new Params(await readForm(message, visit !== undefined));
-    if (path === '/sign-in' && this.options.userHeader === undefined) {
+    // Who is named by a proxy has no cookie; one could name the visit of somebody else.
+    const byToken = this.options.userHeader === undefined;
+    if (path === '/sign-in' && byToken) {
       return this.signIn(form.required('token'), message);
     }
     if (this.visits === undefined) {
@@ -276,7 +278,7 @@ export class Dashboard {
     if (!sameText(form.text('csrf') ?? '', visit.csrf)) {
       throw new Problem(403, 'This does not come from a page of your visit.');
     }
-    if (path === '/sign-out') {
+    if (path === '/sign-out' && byToken) {
       return seeOther(address('/sign-in'), { 'Set-Cookie': this.visits.signOut(message.headers.cookie) });
     }
     return path === '/undo' ? this.undo(request, form) : this.act(request, form);

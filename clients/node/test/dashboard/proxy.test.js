@@ -3,7 +3,8 @@
  * /healthz.
  *
  * Seen to fail: withoutBase() that gives back its argument; mayAct() without its look at the role; header() that takes the
- * first of two; a page that puts nothing into its data; a token in Authorization that is not compared.
+ * first of two; a page that puts nothing into its data; a token in Authorization that is not compared; /sign-out of whom
+ * a proxy names, which ended the visit that a cookie named.
  */
 'use strict';
 
@@ -119,6 +120,16 @@ test('forms take the number of this user, and the origin of the dashboard', asyn
   assert.equal((await pause('bob', csrf, origin)).status, 303);
   assert.equal(await paused(), true);
   await rows("SELECT fairq.resume('emails')");
+});
+
+test('nobody ends the visit of somebody else', async () => {
+  const target = '/act/pause-queue?queue=emails';
+  const number = async (user) => csrfIn((await request(dashboard.base, target, { headers: as(user, 'ops') })).text);
+  const carols = await number('carol');
+  const cookie = `pgfairq_dashboard_${dashboard.port}=operator carol`;
+  const answer = await post(dashboard.base, '/sign-out', { csrf: await number('bob') }, as('bob', 'ops', { Cookie: cookie }));
+  assert.equal(answer.status, 404, 'who is named by a proxy does not sign out here');
+  assert.equal(await number('carol'), carols);
 });
 
 test('whom no header names is nobody, nor is who is named twice', async () => {
