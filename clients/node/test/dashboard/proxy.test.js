@@ -67,7 +67,7 @@ test('a base path is before every address, whether the proxy leaves it there or 
   for (const target of ['/ops/queuesx', '/ops', '/queues', '/ops/queues/ops/queues/dead']) {
     assert.equal((await request(dashboard.base, target, { headers: as('ann', 'ops') })).status, 404, target);
   }
-  for (const wrong of ['queues', '/a b', '/a/../b"', 'http://x/']) {
+  for (const wrong of ['queues', '/a b', '/a/../b"', 'http://x/', '/..', '/a/../b', '/queue', '/dead/', '/whole', '/act']) {
     const refused = runToEnd(['--base-path', wrong], database.name);
     assert.equal(refused.status, 2, wrong);
     assert.match(refused.stderr, /--base-path is/);
