@@ -313,3 +313,17 @@ test('more dead than a page counts are counted page by page, each once', async (
   await own.close();
   assert.deepEqual(all, { n0: 2000, n1: 2000, n2: 2000 });
 });
+
+test('more than are kept are cancelled, and that cannot be undone', async () => {
+  const left = async () => (await rows("SELECT name, count(*)::int FROM fairq.tasks('many') GROUP BY 1 ORDER BY 1")).map(Object.values);
+  await go('/act/cancel-dead?queue=many&name=n1');
+  await press('Cancel the dead tasks');
+  assert.equal(await notice(), '2,000 tasks are cancelled. They are too many to be put back.');
+  assert.equal(await page.locator('.undo').count(), 0);
+  assert.deepEqual(await left(), [['n0', 2000], ['n2', 2000]]);
+  await go('/act/cancel-dead?queue=many&name=n1');
+  await press('Cancel the dead tasks');
+  assert.equal(await notice(), '0 tasks are cancelled.');
+  assert.equal(await page.locator('.undo').count(), 0);
+  assert.deepEqual(await left(), [['n0', 2000], ['n2', 2000]]);
+});
