@@ -314,6 +314,17 @@ test('more dead than a page counts are counted page by page, each once', async (
   assert.deepEqual(all, { n0: 2000, n1: 2000, n2: 2000 });
 });
 
+test('an action that takes too long is not done, and says how it takes less', async () => {
+  const { Database } = require('../../dist/dashboard/database.js');
+  const own = new Database({ host: process.env.PGHOST, user: 'postgres', database: database.name });
+  const slow = own.write(async (writer) => {
+    await writer.rows("SET LOCAL statement_timeout = '10 ms'");
+    await writer.rows("SELECT fairq.pause('jobs'), pg_sleep(600)");
+  });
+  await assert.rejects(slow, { status: 503, message: /longer than an action may take, which is 60 s, so nothing was done/, hint: /fewer tasks at a time/ });
+  await own.close();
+});
+
 test('more than are kept are cancelled, and that cannot be undone', async () => {
   const left = async () => (await rows("SELECT name, count(*)::int FROM fairq.tasks('many') GROUP BY 1 ORDER BY 1")).map(Object.values);
   await go('/act/cancel-dead?queue=many&name=n1');
