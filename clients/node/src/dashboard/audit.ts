@@ -1,8 +1,10 @@
 /** Who did what: a line for each action, to the log of the process or to a file. */
 
-import { openSync, writeSync } from 'node:fs';
+import { appendFileSync, openSync } from 'node:fs';
 
+import { writtenOut } from './html.js';
 import { UsageError } from './options.js';
+import { Problem } from './problem.js';
 
 export interface AuditEntry {
   user: string;
@@ -27,8 +29,20 @@ export class Audit {
     }
   }
 
-  /** Written when this returns; an error is the action's, which is then not done. */
+  /**
+   * Written as a whole when this returns; an error is the action's, which is then not done. What tenants wrote neither
+   * breaks the line nor speaks to a terminal.
+   */
   write(entry: AuditEntry): void {
-    writeSync(this.file, `${JSON.stringify({ audit: new Date().toISOString(), ...entry })}\n`);
+    const line = writtenOut(JSON.stringify({ audit: new Date().toISOString(), ...entry }));
+    try {
+      appendFileSync(this.file, `${line}\n`);
+    } catch (error) {
+      throw new Problem(
+        500,
+        `The line of the audit cannot be written: ${(error as Error).message}.`,
+        'Without it nothing is done. Make room where it goes, and do it again.',
+      );
+    }
   }
 }

@@ -1,6 +1,6 @@
 /** What a page has at hand. */
 
-import type { Database, Reader } from './database.js';
+import type { Reader } from './database.js';
 import type { Server } from './data/server.js';
 import type { AddressParams, Markup } from './html.js';
 import type { Params } from './params.js';
@@ -14,7 +14,6 @@ export interface Context {
   data: Record<string, unknown>;
   /** the address of this page with other parameters */
   withParams(changes: AddressParams): string;
-  database: Database;
   reader: Reader;
   server: Server;
   sampler: Sampler;

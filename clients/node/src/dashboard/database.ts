@@ -5,7 +5,7 @@
 
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
 
-import { asProblem, inWords, type DatabaseError } from './problem.js';
+import { asProblem, inWords, Problem, type DatabaseError } from './problem.js';
 
 /** How long a statement of a page, a wait for a lock, and a statement of an action may take. */
 const READ_MS = 4000;
@@ -30,6 +30,18 @@ function begin(readOnly: boolean): string {
     `SET LOCAL lock_timeout = ${readOnly ? LOCK_MS : 10 * LOCK_MS}`,
     ...SETTINGS,
   ].join('; ');
+}
+
+/** Why an action was not done; one that took too long is told how it takes less. */
+function ofAction(error: unknown): Problem {
+  const { code, message } = error as DatabaseError;
+  return code === '57014'
+    ? new Problem(
+        503,
+        `This took longer than an action may take, which is ${WRITE_MS / 1000} s, so nothing was done: ${message}`,
+        'Do it to fewer tasks at a time, such as those of a tenant or a name; or by SQL.',
+      )
+    : asProblem(error);
 }
 
 /** What an attempt came to: rows, or what kept it from them. */
@@ -113,7 +125,7 @@ export class Database {
       await client.query('ROLLBACK').catch((failure: Error) => {
         broken = failure;
       });
-      throw asProblem(error);
+      throw readOnly ? asProblem(error) : ofAction(error);
     } finally {
       client.removeListener('error', ignore);
       client.release(broken);

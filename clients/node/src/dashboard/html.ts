@@ -51,12 +51,17 @@ export function html(strings: TemplateStringsArray, ...children: Child[]): Marku
  */
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
+const code = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+/** A text in which hidden characters are written out; of JSON it leaves what it says. */
+export function writtenOut(text: string): string {
+  return text.replace(HIDDEN, code);
+}
+
 function visible(text: string): Markup {
-  const escaped = escapeText(text).replace(HIDDEN, (character) => {
-    const code = character.charCodeAt(0).toString(16).padStart(4, '0');
-    return `<span class="hidden-character">\\u${code}</span>`;
-  });
-  return new Markup(escaped);
+  return new Markup(
+    escapeText(text).replace(HIDDEN, (character) => `<span class="hidden-character">${code(character)}</span>`),
+  );
 }
 
 /** Text from a tenant, in a line: isolated, so that its direction does not reach its neighbours. */

@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 
+import { PAGES, TEXTS } from './pages/all.js';
 import { newToken } from './visits.js';
 
 export const USAGE = `usage: pgfairq-dashboard [option...] [connection string]
@@ -140,10 +141,17 @@ function split(args: readonly string[]): { options: [string, string][]; rest: st
   return { options, rest };
 }
 
+/** Addresses that are no pages. */
+const OTHERS = ['/act', '/undo', '/sign-in', '/sign-out', '/healthz'];
+
 function basePath(value: string): string {
   const path = value.replace(/\/+$/, '');
-  if (path !== '' && !/^(\/[\w.~-]+)+$/.test(path)) {
+  if (path !== '' && !/^(\/(?!\.\.?(\/|$))[\w.~-]+)+$/.test(path)) {
     throw new UsageError(`--base-path is “${value}”; it takes a path such as /queues`);
+  }
+  // Of /queue it could not be told whether a proxy has left that there or taken it away.
+  if (PAGES.has(path) || TEXTS.has(path) || OTHERS.includes(path)) {
+    throw new UsageError(`--base-path is “${value}”, which is an address of the dashboard's own; take another one, such as /queues`);
   }
   return path;
 }

@@ -2,10 +2,10 @@
 
 import { createServer, type IncomingMessage, type Server as HttpServer, type ServerResponse } from 'node:http';
 
-import { givenOf, subjectOf, type Action } from './acts/action.js';
+import { givenOf, subjectOf, type Action, type Done } from './acts/action.js';
 import type { Audit } from './audit.js';
 import type { Context } from './context.js';
-import type { Database } from './database.js';
+import type { Database, Reader } from './database.js';
 import { server } from './data/server.js';
 import { acceptedHosts, bearerOf, cameByTls, checkHost, checkOrigin, HEADERS, readForm, wantsJson } from './guard.js';
 import { address, foreign, html, withoutBase, type Markup } from './html.js';
@@ -264,7 +264,9 @@ export class Dashboard {
     const { message, path, visit } = request;
     checkOrigin(message);
     const form = new Params(await readForm(message, visit !== undefined));
-    if (path === '/sign-in' && this.options.userHeader === undefined) {
+    // Who is named by a proxy has no cookie; one could name the visit of somebody else.
+    const byToken = this.options.userHeader === undefined;
+    if (path === '/sign-in' && byToken) {
       return this.signIn(form.required('token'), message);
     }
     if (this.visits === undefined) {
@@ -276,7 +278,7 @@ export class Dashboard {
     if (!sameText(form.text('csrf') ?? '', visit.csrf)) {
       throw new Problem(403, 'This does not come from a page of your visit.');
     }
-    if (path === '/sign-out') {
+    if (path === '/sign-out' && byToken) {
       return seeOther(address('/sign-in'), { 'Set-Cookie': this.visits.signOut(message.headers.cookie) });
     }
     return path === '/undo' ? this.undo(request, form) : this.act(request, form);
@@ -299,16 +301,16 @@ export class Dashboard {
   }
 
   /** Does it in a transaction, and writes down who did what before that is committed. */
-  private async audited<T extends string | { says: string }>(
+  private async audited(
     { message, visit }: Request,
     what: { action: string; subject: Record<string, unknown> },
-    work: Parameters<Database['write']>[0],
-  ): Promise<T> {
+    work: (writer: Reader) => Promise<Done>,
+  ): Promise<Done> {
     const entry = { user: visit!.user, address: message.socket.remoteAddress ?? '', ...what };
     try {
       return await this.database.write(async (writer) => {
-        const done = (await work(writer)) as T;
-        this.audit.write({ ...entry, outcome: typeof done === 'string' ? done : done.says });
+        const done = await work(writer);
+        this.audit.write({ ...entry, outcome: done.says });
         return done;
       });
     } catch (error) {
@@ -326,9 +328,7 @@ export class Dashboard {
     const subject = subjectOf(action, request.params);
     const given = givenOf(action, form);
     const what = { action: request.path.slice('/act/'.length), subject: auditable(subject, given) };
-    const done = await this.audited<Awaited<ReturnType<Action['perform']>>>(request, what, (writer) =>
-      action.perform(writer, subject, given),
-    );
+    const done = await this.audited(request, what, (writer) => action.perform(writer, subject, given));
     visit.notice = done.says;
     visit.undo =
       done.undo === undefined
@@ -347,7 +347,8 @@ export class Dashboard {
     }
     visit.undo = undefined;
     try {
-      visit.notice = await this.audited<string>(request, { action: 'undo', subject: { of: undo.says } }, undo.run);
+      const what = { action: 'undo', subject: { of: undo.says } };
+      visit.notice = (await this.audited(request, what, async (writer) => ({ says: await undo.run(writer) }))).says;
     } catch (error) {
       visit.undo = undo;
       throw error;
@@ -392,7 +393,6 @@ export class Dashboard {
         params,
         data: {},
         withParams: (changes) => address(path, { ...allOf(query), ...changes }),
-        database: this.database,
         reader,
         server: await server(reader),
         sampler: this.sampler,

@@ -12,13 +12,10 @@ const { after, before, test } = require('node:test');
 const { fill, HOSTILE } = require('./content.js');
 const { browser, factsOf, newDatabase, newRole, start, viewer } = require('./support.js');
 
-let database, dashboard, chromium, page;
+let database, dashboard, chromium, page, press, follow, notice;
 const row = async (sql, values) => (await database.client.query(sql, values)).rows[0];
 const q = encodeURIComponent;
 const go = (path) => page.goto(dashboard.base + path);
-const press = (name) => page.locator('main').getByRole('button', { name, exact: true }).click();
-const follow = (name) => page.locator('main').getByRole('link', { name, exact: true }).click();
-const notice = () => page.locator('.notice').innerText();
 
 async function signInWith(token) {
   await page.getByLabel('Token').fill(token);
@@ -30,7 +27,7 @@ before(async () => {
   await fill(database.client);
   dashboard = await start(database.name, 'postgres', ['--write']);
   chromium = await browser({ javaScriptEnabled: false });
-  page = chromium.page;
+  ({ page, press, follow, notice } = chromium);
 });
 
 after(async () => {

@@ -12,7 +12,7 @@ const assert = require('node:assert/strict');
 const net = require('node:net');
 const { after, before, test } = require('node:test');
 const { fill } = require('./content.js');
-const { newDatabase, request, signIn, start, until, viewer } = require('./support.js');
+const { csrfIn, newDatabase, post, request, signIn, start, until, viewer } = require('./support.js');
 
 let database, reading, writing;
 const FORM = 'application/x-www-form-urlencoded';
@@ -36,16 +36,10 @@ after(async () => {
 /** The token of forms, as a page of someone who has signed in has it. */
 async function csrfOf(cookie) {
   const { text } = await request(writing.base, '/act/pause-queue?queue=emails', { headers: { Cookie: cookie } });
-  return /name="csrf"\s+value="([^"]+)"/.exec(text)[1];
+  return csrfIn(text);
 }
 
-async function pause(fields, headers, base = writing.base) {
-  return request(base, '/act/pause-queue?queue=emails', {
-    method: 'POST',
-    headers: { Origin: base, 'Content-Type': FORM, ...headers },
-    body: new URLSearchParams(fields).toString(),
-  });
-}
+const pause = (fields, headers, base = writing.base) => post(base, '/act/pause-queue?queue=emails', fields, headers);
 
 /** What is answered to bytes as they are. */
 function answerTo(said) {
@@ -126,12 +120,7 @@ test("the cookie is the browser's alone, and says nothing", async () => {
 });
 
 test('behind TLS the cookie does not go without', async () => {
-  const answer = (headers) =>
-    request(writing.base, '/sign-in', {
-      method: 'POST',
-      headers: { Origin: writing.base, 'Content-Type': FORM, ...headers },
-      body: new URLSearchParams({ token: writing.token }).toString(),
-    });
+  const answer = (headers) => post(writing.base, '/sign-in', { token: writing.token }, headers);
   const cookieOf = async (headers) => (await answer(headers)).headers['set-cookie'][0];
   assert.doesNotMatch(await cookieOf({}), /Secure/);
   assert.match(await cookieOf({ Origin: writing.base.replace('http:', 'https:') }), /; Secure$/);
@@ -210,9 +199,7 @@ test('forms of other types and sizes are refused', async () => {
     assert.equal((await pause({ confirmed: 'yes', csrf }, { Cookie: cookie, 'Content-Type': type })).status, 415, type);
   }
   assert.equal((await pause({ confirmed: 'yes', csrf, more: 'x'.repeat(1_100_000) }, { Cookie: cookie })).status, 413);
-  const early = new URLSearchParams({ token: 'x'.repeat(20_000) }).toString();
-  const headers = { Origin: writing.base, 'Content-Type': FORM };
-  assert.equal((await request(writing.base, '/sign-in', { method: 'POST', headers, body: early })).status, 413, 'less, before signing in');
+  assert.equal((await post(writing.base, '/sign-in', { token: 'x'.repeat(20_000) })).status, 413, 'less, before signing in');
   assert.equal(await paused(), false);
 });
 
@@ -221,12 +208,7 @@ test('where it reads there is no way to write', async () => {
   assert.doesNotMatch(text, /\/act\/|method="post"/);
   for (const path of ['/act/pause-queue?queue=emails', '/act/cancel?queue=emails&id=13']) {
     assert.equal((await request(reading.base, path)).status, 403, path);
-    const answer = await request(reading.base, path, {
-      method: 'POST',
-      headers: { Origin: reading.base, 'Content-Type': FORM },
-      body: 'confirmed=yes&csrf=',
-    });
-    assert.equal(answer.status, 403, path);
+    assert.equal((await post(reading.base, path, { confirmed: 'yes', csrf: '' })).status, 403, path);
   }
   assert.equal(await paused(), false);
 });
@@ -237,7 +219,7 @@ test('a dashboard that is given a token asks for it although it only reads', asy
   const { cookie } = await signIn(closed, 'a token of some length');
   assert.equal((await request(closed.base, '/', { headers: { Cookie: cookie } })).status, 200);
   const page = await request(closed.base, '/', { headers: { Cookie: cookie } });
-  const csrf = /name="csrf"\s+value="([^"]+)"/.exec(page.text)[1];
+  const csrf = csrfIn(page.text);
   const answer = await pause({ confirmed: 'yes', csrf }, { Cookie: cookie }, closed.base);
   assert.equal(answer.status, 403);
   assert.match(answer.text, /only reads/);

@@ -3,7 +3,8 @@
  * audit.
  *
  * Seen to fail: errorOf() that leaves numbers as they are; cancel() that keeps nothing; retryEdited() without its look at
- * the unique key; audit lines that are written after the commit (with a file that cannot be written the tasks are gone).
+ * the unique key; audit lines that are written after the commit (with a file that cannot be written the tasks are gone),
+ * and as JSON.stringify() makes them, with line separators and C1 controls.
  */
 'use strict';
 
@@ -12,15 +13,12 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { after, before, test } = require('node:test');
-const { browser, factsOf, newDatabase, request, runToEnd, signIn, start, tableOf } = require('./support.js');
+const { browser, csrfIn, newDatabase, post, request, runToEnd, signIn, start, tableOf } = require('./support.js');
 
-let database, dashboard, chromium, page, audit;
+let database, dashboard, chromium, page, press, follow, notice, audit;
 const rows = async (sql, values) => (await database.client.query(sql, values)).rows;
 const q = encodeURIComponent;
 const go = (target) => page.goto(dashboard.base + target);
-const press = (name) => page.locator('main').getByRole('button', { name, exact: true }).click();
-const follow = (name) => page.locator('main').getByRole('link', { name, exact: true }).click();
-const notice = () => page.locator('.notice').innerText();
 const GROUPS = 'main table >> nth=1';
 const LIST = 'main table >> nth=2';
 const groups = async () => (await tableOf(page, GROUPS)).map((row) => [row.Tasks, row.Name, row.Error, row.Tenants]);
@@ -59,10 +57,8 @@ before(async () => {
   audit = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'audit-')), 'audit.log');
   dashboard = await start(database.name, 'postgres', ['--write', '--audit-file', audit]);
   chromium = await browser({ javaScriptEnabled: false });
-  page = chromium.page;
-  await go('/');
-  await page.getByLabel('Token').fill(dashboard.token);
-  await press('Sign in');
+  ({ page, press, follow, notice } = chromium);
+  await chromium.signIn(dashboard);
 });
 
 after(async () => {
@@ -131,11 +127,7 @@ test('cancel a group; undo puts its tasks back, once', async () => {
   assert.equal(await page.locator('.undo').count(), 0);
   const { cookie } = await signIn(dashboard);
   const { text } = await request(dashboard.base, '/act/pause-queue?queue=jobs', { headers: { Cookie: cookie } });
-  const again = await request(dashboard.base, '/undo', {
-    method: 'POST',
-    headers: { Cookie: cookie, Origin: dashboard.base, 'Content-Type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({ csrf: /name="csrf"\s+value="([^"]+)"/.exec(text)[1], undo }).toString(),
-  });
+  const again = await post(dashboard.base, '/undo', { csrf: csrfIn(text), undo }, { Cookie: cookie });
   assert.equal(again.status, 409);
   assert.match(again.text, /nothing to undo/);
 });
@@ -265,17 +257,12 @@ test('who did what, to what, and what came of it: a line each', async () => {
 test('without its line nothing is done; a file that cannot be written is said at the start', async () => {
   const other = await start(database.name, 'postgres', ['--write', '--audit-file', '/dev/full']);
   const { cookie } = await signIn(other);
-  const headers = { Cookie: cookie, Origin: other.base, 'Content-Type': 'application/x-www-form-urlencoded' };
   const { text } = await request(other.base, '/act/cancel-dead?queue=jobs', { headers: { Cookie: cookie } });
-  const csrf = /name="csrf"\s+value="([^"]+)"/.exec(text)[1];
   const count = async () => (await rows("SELECT FROM fairq.tasks('jobs', 'dead')")).length;
   const there = await count();
-  const answer = await request(other.base, '/act/cancel-dead?queue=jobs', {
-    method: 'POST',
-    headers,
-    body: new URLSearchParams({ csrf, confirmed: 'yes' }).toString(),
-  });
+  const answer = await post(other.base, '/act/cancel-dead?queue=jobs', { csrf: csrfIn(text), confirmed: 'yes' }, { Cookie: cookie });
   assert.ok(answer.status >= 400, String(answer.status));
+  assert.match(answer.text, /The line of the audit cannot be written: ENOSPC/);
   assert.ok(there > 0);
   assert.equal(await count(), there);
   await other.stop();
@@ -289,12 +276,19 @@ test('without a file the lines go to the standard error', async () => {
   const { cookie } = await signIn(other);
   const target = '/act/pause-tenant?queue=jobs&group=zoe';
   const { text } = await request(other.base, target, { headers: { Cookie: cookie } });
-  const csrf = /name="csrf"\s+value="([^"]+)"/.exec(text)[1];
-  const headers = { Cookie: cookie, Origin: other.base, 'Content-Type': 'application/x-www-form-urlencoded' };
-  await request(other.base, target, { method: 'POST', headers, body: new URLSearchParams({ csrf, confirmed: 'yes' }).toString() });
+  await post(other.base, target, { csrf: csrfIn(text), confirmed: 'yes' }, { Cookie: cookie });
   await other.stop();
   const line = JSON.parse(other.errors().split('\n').find((one) => one.includes('"audit"')));
   assert.deepEqual([line.action, line.subject, line.outcome], ['pause-tenant', { queue: 'jobs', group: 'zoe' }, 'Tenant zoe is paused.']);
+});
+
+test('what tenants wrote does not break the line, nor speak to a terminal', async () => {
+  const group = 'zoe\n{"audit":"x"}\u001b[2J\u009b2J\u0085\u2028\u2029\u202e';
+  await go(`/act/pause-tenant?queue=jobs&group=${q(group)}`);
+  await press('Pause the tenant');
+  const text = fs.readFileSync(audit, 'utf8');
+  assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028-\u202e]/);
+  assert.deepEqual(lines().at(-1).subject, { queue: 'jobs', group });
 });
 
 test('more dead than a page counts are counted page by page, each once', async () => {
@@ -318,4 +312,29 @@ test('more dead than a page counts are counted page by page, each once', async (
   });
   await own.close();
   assert.deepEqual(all, { n0: 2000, n1: 2000, n2: 2000 });
+});
+
+test('an action that takes too long is not done, and says how it takes less', async () => {
+  const { Database } = require('../../dist/dashboard/database.js');
+  const own = new Database({ host: process.env.PGHOST, user: 'postgres', database: database.name });
+  const slow = own.write(async (writer) => {
+    await writer.rows("SET LOCAL statement_timeout = '10 ms'");
+    await writer.rows("SELECT fairq.pause('jobs'), pg_sleep(600)");
+  });
+  await assert.rejects(slow, { status: 503, message: /longer than an action may take, which is 60 s, so nothing was done/, hint: /fewer tasks at a time/ });
+  await own.close();
+});
+
+test('more than are kept are cancelled, and that cannot be undone', async () => {
+  const left = async () => (await rows("SELECT name, count(*)::int FROM fairq.tasks('many') GROUP BY 1 ORDER BY 1")).map(Object.values);
+  await go('/act/cancel-dead?queue=many&name=n1');
+  await press('Cancel the dead tasks');
+  assert.equal(await notice(), '2,000 tasks are cancelled. They are too many to be put back.');
+  assert.equal(await page.locator('.undo').count(), 0);
+  assert.deepEqual(await left(), [['n0', 2000], ['n2', 2000]]);
+  await go('/act/cancel-dead?queue=many&name=n1');
+  await press('Cancel the dead tasks');
+  assert.equal(await notice(), '0 tasks are cancelled.');
+  assert.equal(await page.locator('.undo').count(), 0);
+  assert.deepEqual(await left(), [['n0', 2000], ['n2', 2000]]);
 });

@@ -22,9 +22,7 @@ before(async () => {
   dashboard = await start(database.name, 'postgres', ['--write']);
   chromium = await browser();
   page = chromium.page;
-  await go('/');
-  await page.getByLabel('Token').fill(dashboard.token);
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await chromium.signIn(dashboard);
 });
 
 after(async () => {

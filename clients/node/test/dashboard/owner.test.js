@@ -9,7 +9,7 @@
 
 const assert = require('node:assert/strict');
 const { after, before, test } = require('node:test');
-const { connect, newDatabase, newRole, request, signIn, start, until, viewer } = require('./support.js');
+const { connect, csrfIn, newDatabase, newRole, post, request, signIn, start, until, viewer } = require('./support.js');
 
 let database, listener, reading, writing, tasks;
 const ran = new Set();
@@ -110,13 +110,7 @@ test('no action runs it as the operator', async () => {
   const act = async (action, fields) => {
     const target = `/act/${action}?${new URLSearchParams(fields)}`;
     const { text } = await request(writing.base, target, { headers: { Cookie: cookie } });
-    const csrf = /name="csrf"\s+value="([^"]+)"/.exec(text)?.[1];
-    assert.ok(csrf, `${action}: ${text.slice(0, 200)}`);
-    const { status } = await request(writing.base, target, {
-      method: 'POST',
-      headers: { Origin: writing.base, Cookie: cookie, 'Content-Type': 'application/x-www-form-urlencoded' },
-      body: new URLSearchParams({ confirmed: 'yes', csrf }).toString(),
-    });
+    const { status } = await post(writing.base, target, { confirmed: 'yes', csrf: csrfIn(text) }, { Cookie: cookie });
     assert.equal(status, 303, action);
     assert.deepEqual(await others(), [], action);
   };

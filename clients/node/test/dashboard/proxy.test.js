@@ -3,18 +3,18 @@
  * /healthz.
  *
  * Seen to fail: withoutBase() that gives back its argument; mayAct() without its look at the role; header() that takes the
- * first of two; a page that puts nothing into its data; a token in Authorization that is not compared.
+ * first of two; a page that puts nothing into its data; a token in Authorization that is not compared; /sign-out of whom
+ * a proxy names, which ended the visit that a cookie named.
  */
 'use strict';
 
 const assert = require('node:assert/strict');
 const { after, before, test } = require('node:test');
 const { fill, HOSTILE, work } = require('./content.js');
-const { browser, newDatabase, pgCtl, request, runToEnd, signIn, start, until, viewer } = require('./support.js');
+const { browser, csrfIn, newDatabase, pgCtl, post, request, runToEnd, signIn, start, until, viewer } = require('./support.js');
 
 let database, dashboard, reading, chromium, page;
 const rows = async (sql, values) => (await database.client.query(sql, values)).rows;
-const FORM = 'application/x-www-form-urlencoded';
 const ARGS = ['--user-header', 'X-Forwarded-User', '--role-header', 'X-Forwarded-Groups', '--operator-role', 'ops'];
 const as = (user, groups, more = {}) => ({ 'X-Forwarded-User': user, 'X-Forwarded-Groups': groups, ...more });
 const paused = async () => (await rows("SELECT paused FROM fairq.queues WHERE queue = 'emails'"))[0].paused;
@@ -67,7 +67,7 @@ test('a base path is before every address, whether the proxy leaves it there or 
   for (const target of ['/ops/queuesx', '/ops', '/queues', '/ops/queues/ops/queues/dead']) {
     assert.equal((await request(dashboard.base, target, { headers: as('ann', 'ops') })).status, 404, target);
   }
-  for (const wrong of ['queues', '/a b', '/a/../b"', 'http://x/']) {
+  for (const wrong of ['queues', '/a b', '/a/../b"', 'http://x/', '/..', '/a/../b', '/queue', '/dead/', '/whole', '/act']) {
     const refused = runToEnd(['--base-path', wrong], database.name);
     assert.equal(refused.status, 2, wrong);
     assert.match(refused.stderr, /--base-path is/);
@@ -93,18 +93,14 @@ test('an operator by header acts, in a browser, and the audit has the name', asy
 test('a viewer looks, and does not act, not with the number of an operator either', async () => {
   const operator = await request(dashboard.base, '/act/pause-queue?queue=emails', { headers: as('bob', 'ops') });
   assert.equal(operator.status, 200);
-  const csrf = /name="csrf"\s+value="([^"]+)"/.exec(operator.text)[1];
+  const csrf = csrfIn(operator.text);
   for (const groups of ['', 'staff', 'opsx', 'no-ops', 'OPS']) {
     const shown = await request(dashboard.base, '/queue?queue=emails', { headers: as('bob', groups) });
     assert.equal(shown.status, 200);
     assert.doesNotMatch(shown.text, /\/act\/|can write/, groups);
     assert.equal((await request(dashboard.base, '/act/pause-queue?queue=emails', { headers: as('bob', groups) })).status, 403);
     for (const target of ['/act/pause-queue?queue=emails', '/undo']) {
-      const answer = await request(dashboard.base, target, {
-        method: 'POST',
-        headers: as('bob', groups, { Origin: dashboard.base.replace(/\/ops.*/, ''), 'Content-Type': FORM }),
-        body: new URLSearchParams({ csrf, confirmed: 'yes', undo: 'x' }).toString(),
-      });
+      const answer = await post(dashboard.base, target, { csrf, confirmed: 'yes', undo: 'x' }, as('bob', groups));
       assert.equal(answer.status, 403, `${target} as ${groups}`);
     }
   }
@@ -112,22 +108,28 @@ test('a viewer looks, and does not act, not with the number of an operator eithe
 });
 
 test('forms take the number of this user, and the origin of the dashboard', async () => {
-  const origin = dashboard.base.replace(/\/ops.*/, '');
+  const { origin } = new URL(dashboard.base);
   const { text } = await request(dashboard.base, '/act/pause-queue?queue=emails', { headers: as('bob', 'ops') });
-  const csrf = /name="csrf"\s+value="([^"]+)"/.exec(text)[1];
-  const post = (user, number, from) =>
-    request(dashboard.base, '/act/pause-queue?queue=emails', {
-      method: 'POST',
-      headers: as(user, 'ops', { Origin: from, 'Content-Type': FORM }),
-      body: new URLSearchParams({ csrf: number, confirmed: 'yes' }).toString(),
-    });
-  assert.equal((await post('carol', csrf, origin)).status, 403);
-  assert.equal((await post('bob', '', origin)).status, 403);
-  assert.equal((await post('bob', csrf, 'http://evil.example')).status, 403);
+  const csrf = csrfIn(text);
+  const pause = (user, number, from) =>
+    post(dashboard.base, '/act/pause-queue?queue=emails', { csrf: number, confirmed: 'yes' }, as(user, 'ops', { Origin: from }));
+  assert.equal((await pause('carol', csrf, origin)).status, 403);
+  assert.equal((await pause('bob', '', origin)).status, 403);
+  assert.equal((await pause('bob', csrf, 'http://evil.example')).status, 403);
   assert.equal(await paused(), false);
-  assert.equal((await post('bob', csrf, origin)).status, 303);
+  assert.equal((await pause('bob', csrf, origin)).status, 303);
   assert.equal(await paused(), true);
   await rows("SELECT fairq.resume('emails')");
+});
+
+test('nobody ends the visit of somebody else', async () => {
+  const target = '/act/pause-queue?queue=emails';
+  const number = async (user) => csrfIn((await request(dashboard.base, target, { headers: as(user, 'ops') })).text);
+  const carols = await number('carol');
+  const cookie = `pgfairq_dashboard_${dashboard.port}=operator carol`;
+  const answer = await post(dashboard.base, '/sign-out', { csrf: await number('bob') }, as('bob', 'ops', { Cookie: cookie }));
+  assert.equal(answer.status, 404, 'who is named by a proxy does not sign out here');
+  assert.equal(await number('carol'), carols);
 });
 
 test('whom no header names is nobody, nor is who is named twice', async () => {
@@ -241,10 +243,9 @@ test('JSON takes the token where pages do, in a header, and no guessing', async 
   assert.equal((await get()).status, 401);
   assert.equal((await get(closed.token)).status, 200);
   assert.equal((await request(closed.base, '/', { headers: { Authorization: `Bearer ${closed.token}` } })).status, 303, 'not a page');
-  const action = await request(closed.base, '/act/pause-queue?queue=emails', {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${closed.token}`, Accept: 'application/json', Origin: closed.base, 'Content-Type': FORM },
-    body: 'confirmed=yes&csrf=',
+  const action = await post(closed.base, '/act/pause-queue?queue=emails', { confirmed: 'yes', csrf: '' }, {
+    Authorization: `Bearer ${closed.token}`,
+    Accept: 'application/json',
   });
   assert.equal(action.status, 401, 'a token in a header reads, and does not act');
   const { cookie } = await signIn(closed);

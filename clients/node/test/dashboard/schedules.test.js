@@ -10,12 +10,9 @@ const assert = require('node:assert/strict');
 const { after, before, test } = require('node:test');
 const { browser, newDatabase, newRole, start, tableOf } = require('./support.js');
 
-let database, dashboard, chromium, page;
+let database, dashboard, chromium, page, press, follow, notice;
 const rows = async (sql, values) => (await database.client.query(sql, values)).rows;
 const go = (target) => page.goto(dashboard.base + target);
-const press = (name) => page.locator('main').getByRole('button', { name, exact: true }).click();
-const follow = (name) => page.locator('main').getByRole('link', { name, exact: true }).click();
-const notice = () => page.locator('.notice').innerText();
 const RESULTS = 'h2:has-text("What became of its last tasks") ~ .scroll table';
 const definition = async (name = 'nightly') =>
   (
@@ -34,10 +31,8 @@ before(async () => {
   await rows("SELECT fairq.schedule('other', 'jobs', '@hourly', '{}')");
   dashboard = await start(database.name, 'postgres', ['--write']);
   chromium = await browser({ javaScriptEnabled: false });
-  page = chromium.page;
-  await go('/');
-  await page.getByLabel('Token').fill(dashboard.token);
-  await press('Sign in');
+  ({ page, press, follow, notice } = chromium);
+  await chromium.signIn(dashboard);
 });
 
 after(async () => {
@@ -148,9 +143,7 @@ test('a role that may not act as the owner changes nothing', async () => {
   const role = await newRole(database.client, 'viewer', 'GRANT pg_monitor', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA fairq');
   const other = await start(database.name, role, ['--write']);
   const before = await definition();
-  await page.goto(other.base);
-  await page.getByLabel('Token').fill(other.token);
-  await press('Sign in');
+  await chromium.signIn(other);
   for (const [action, button] of [['run-schedule', 'Run it now'], ['pause-schedule', 'Pause the schedule'], ['remove-schedule', 'Remove the schedule']]) {
     await page.goto(`${other.base}/act/${action}?schedule=nightly`);
     await press(button);

@@ -14,16 +14,13 @@ const { after, before, test } = require('node:test');
 const { HOSTILE, LONG_GROUPS } = require('./content.js');
 const { browser, factsOf, newDatabase, start, tableOf, viewer } = require('./support.js');
 
-let database, dashboard, reading, chromium, page;
+let database, dashboard, reading, chromium, page, press, follow, notice;
 const rows = async (sql, values) => (await database.client.query(sql, values)).rows;
 const q = encodeURIComponent;
 const go = async (path, base = dashboard.base) => {
   const response = await page.goto(base + path);
   assert.equal(response.status(), 200, path);
 };
-const press = (name) => page.locator('main').getByRole('button', { name, exact: true }).click();
-const follow = (name) => page.locator('main').getByRole('link', { name, exact: true }).click();
-const notice = () => page.locator('.notice').innerText();
 const written = (text) =>
   text.replace(
     /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
@@ -72,10 +69,8 @@ before(async () => {
   dashboard = await start(database.name, 'postgres', ['--write']);
   reading = await start(database.name, 'viewer');
   chromium = await browser();
-  page = chromium.page;
-  await page.goto(dashboard.base);
-  await page.getByLabel('Token').fill(dashboard.token);
-  await press('Sign in');
+  ({ page, press, follow, notice } = chromium);
+  await chromium.signIn(dashboard);
   chromium.said.length = 0; // what it has to say of a form with a password
 });
 

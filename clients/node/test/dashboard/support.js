@@ -1,6 +1,7 @@
 /** What the tests share: databases, dashboards, a browser, and requests that a browser would not send. */
 'use strict';
 
+const assert = require('node:assert/strict');
 const { spawn, spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const http = require('node:http');
@@ -141,18 +142,30 @@ function request(base, target, { method = 'GET', headers = {}, body } = {}) {
   });
 }
 
-/** The cookie and the token of forms of someone who has signed in, for requests without a browser. */
-async function signIn(dashboard, token = dashboard.token) {
-  const answer = await request(dashboard.base, '/sign-in', {
+/** A form as a browser sends it from a page of the dashboard. */
+function post(base, target, fields, headers = {}) {
+  return request(base, target, {
     method: 'POST',
-    headers: { Origin: dashboard.base, 'Content-Type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({ token }).toString(),
+    headers: { Origin: new URL(base).origin, 'Content-Type': 'application/x-www-form-urlencoded', ...headers },
+    body: new URLSearchParams(fields).toString(),
   });
+}
+
+/** The number of a visit, as the forms of a page have it. */
+function csrfIn(page) {
+  const found = /name="csrf"\s+value="([^"]+)"/.exec(page);
+  assert.ok(found, `no form of a visit: ${page.slice(0, 200)}`);
+  return found[1];
+}
+
+/** The cookie of someone who has signed in, for requests without a browser. */
+async function signIn(dashboard, token = dashboard.token) {
+  const answer = await post(dashboard.base, '/sign-in', { token });
   const cookie = (answer.headers['set-cookie'] ?? [''])[0];
   return { status: answer.status, header: cookie, cookie: cookie.split(';')[0] };
 }
 
-/** A browser with nothing of before. It notes what is asked for, and what its pages say. */
+/** A browser with nothing of before, and what is done in it. It notes what is asked for, and what its pages say. */
 async function browser(options = {}) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'chromium-'));
   const context = await chromium.launchPersistentContext(directory, {
@@ -184,10 +197,19 @@ async function browser(options = {}) {
     said.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
+  const press = (name) => page.locator('main').getByRole('button', { name, exact: true }).click();
   return {
     page,
     asked,
     said,
+    press,
+    follow: (name) => page.locator('main').getByRole('link', { name, exact: true }).click(),
+    notice: () => page.locator('.notice').innerText(),
+    async signIn(dashboard) {
+      await page.goto(dashboard.base);
+      await page.getByLabel('Token').fill(dashboard.token);
+      await press('Sign in');
+    },
     async close() {
       await context.close();
       fs.rmSync(directory, { recursive: true, force: true });
@@ -239,10 +261,12 @@ function pgCtl(...args) {
 module.exports = {
   browser,
   connect,
+  csrfIn,
   factsOf,
   newDatabase,
   newRole,
   pgCtl,
+  post,
   request,
   runToEnd,
   signIn,

@@ -68,25 +68,30 @@ function putBack(queue: string, tasks: readonly Kept[]): Undo {
   };
 }
 
-/** Cancels the tasks t of a query, and keeps what it takes to put them back, if that is not too much. */
+/**
+ * Cancels the tasks t of a query, and keeps what it takes to put them back, if that is not too much: else one row comes,
+ * for they may be a million. How much they are is known before the first is cancelled.
+ */
 async function cancel(
   writer: Reader,
   queue: string,
   from: string,
   values: readonly unknown[],
 ): Promise<Done & { tasks: number }> {
-  const rows = await writer.rows<Kept & { cancelled: boolean; kept: boolean }>(
+  const rows = await writer.rows<Kept & { tasks: number; kept: boolean }>(
     `WITH wanted AS MATERIALIZED (SELECT t.* FROM ${from}),
-                size AS (SELECT count(*) <= ${KEPT_TASKS} AND coalesce(sum(pg_column_size(w.payload)
-                    + coalesce(pg_column_size(w.headers), 0)), 0) <= ${KEPT_BYTES} AS kept FROM wanted w)
-            SELECT fairq.cancel($1::text, w.id) AS cancelled, size.kept, ${KEPT}
-            FROM wanted w CROSS JOIN size LEFT JOIN wanted k ON k.id = w.id AND size.kept`,
+                size AS MATERIALIZED (SELECT count(*) <= ${KEPT_TASKS} AND coalesce(sum(pg_column_size(w.payload)
+                    + coalesce(pg_column_size(w.headers), 0)), 0) <= ${KEPT_BYTES} AS kept FROM wanted w),
+                gone AS MATERIALIZED (SELECT w.id FROM wanted w
+                    WHERE CASE WHEN (SELECT kept IS NOT NULL FROM size) THEN fairq.cancel($1::text, w.id) END)
+            SELECT (SELECT count(*)::int FROM gone) AS tasks, size.kept, ${KEPT}
+            FROM size LEFT JOIN (wanted k JOIN gone ON gone.id = k.id) ON size.kept ORDER BY k.id`,
     [queue, ...values],
   );
-  const gone = rows.filter((row) => row.cancelled);
-  const undo = gone.length > 0 && gone[0]!.kept ? putBack(queue, gone) : undefined;
-  const tooMany = gone.length > 0 && undo === undefined ? ' They are too many to be put back.' : '';
-  return { says: `${tasksAre(gone.length, 'cancelled')}${tooMany}`, undo, tasks: gone.length };
+  const { tasks, kept } = rows[0]!;
+  const undo = tasks > 0 && kept ? putBack(queue, rows) : undefined;
+  const tooMany = tasks > 0 && undo === undefined ? ' They are too many to be put back.' : '';
+  return { says: `${tasksAre(tasks, 'cancelled')}${tooMany}`, undo, tasks };
 }
 
 const PUT_BACK = `For ten minutes they can be put back, as new tasks with new ids, which run from the beginning: up to ${count(KEPT_TASKS)} of them.`;

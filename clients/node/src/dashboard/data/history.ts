@@ -32,23 +32,24 @@ function missing(role: string): Problem {
 }
 
 /**
- * Makes the table, if it is not there. The schema has to be the dashboard's own: in another one its owner could put
- * code on the table that would run as the dashboard's role.
+ * Makes the table, if it is not there: with an index for what is shown, and one for what is forgotten each minute, for
+ * which else the whole table is read. The schema has to be the dashboard's own: in another one its owner could put code
+ * on the table that would run as the dashboard's role.
  */
 export async function prepareHistory(database: Database): Promise<void> {
   await database.write(async (writer) => {
     const { role, own } = (await writer.row<{ role: string; own: boolean }>(
       `SELECT current_user AS role, EXISTS (SELECT FROM pg_namespace n
-            WHERE n.nspname = '${SCHEMA}' AND n.nspowner = current_user::regrole) AS own`,
+            WHERE n.nspname = '${SCHEMA}' AND pg_get_userbyid(n.nspowner) = current_user) AS own`,
     ))!;
     if (!own) {
       throw missing(role);
     }
     await writer.row(`CREATE TABLE IF NOT EXISTS ${TABLE} (queue text COLLATE "C", at timestamptz, ${FIGURES.map(
       (name) => `${name} float8`,
-    ).join(', ')}, PRIMARY KEY (queue, at))`);
+    ).join(', ')}, PRIMARY KEY (queue, at), UNIQUE (at, queue))`);
     const theirs = await writer.row(
-      `SELECT FROM pg_class c WHERE c.oid = '${TABLE}'::regclass AND c.relowner <> current_user::regrole`,
+      `SELECT FROM pg_class c WHERE c.oid = '${TABLE}'::regclass AND pg_get_userbyid(c.relowner) <> current_user`,
     );
     if (theirs !== undefined) {
       throw new Problem(0, `table ${TABLE} is not of role ${role}`, `DROP TABLE ${TABLE}; it is made anew.`);

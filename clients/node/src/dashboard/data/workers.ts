@@ -57,9 +57,13 @@ export function session(reader: Reader, id: string): Promise<Session | undefined
   );
 }
 
-export interface Lease {
+export interface LeasePlace {
   queue: string;
   id: string;
+}
+
+/** What LEASE reads. */
+interface Held extends LeasePlace {
   receipt: string;
   attempt: number;
   state: string;
@@ -67,15 +71,13 @@ export interface Lease {
   pid: number | null;
   session: string | null;
   session_name: string | null;
+}
+
+export interface Lease extends Held {
   /** null also where the role may not read the task */
   name: string | null;
   group_key: string | null;
   progress: string | null;
-}
-
-export interface LeasePlace {
-  queue: string;
-  id: string;
 }
 
 export interface LeaseQuery {
@@ -116,14 +118,7 @@ export async function leases(reader: Reader, query: LeaseQuery): Promise<Lease[]
   return whole.value ?? read(NO_TASK);
 }
 
-export interface TaskHolder {
-  receipt: string;
-  attempt: number;
-  state: string;
-  lease_until: number | null;
-  pid: number | null;
-  session: string | null;
-  session_name: string | null;
+export interface TaskHolder extends Held {
   application: string | null;
   role: string | null;
   client: string | null;
