@@ -14,7 +14,7 @@
 # does not have its result brought again, too; without the time in the key of what was moved,
 # an id that is given out again is no task; without the lock of a batch two relays break the
 # order; without the end of an idle transaction a relay that is stopped stops the other;
-# with pg_try_advisory_xact_lock for it there is an advisory lock.
+# with an advisory lock for it, as before, that lock is seen.
 
 use strict;
 use warnings;
