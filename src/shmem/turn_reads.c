@@ -5,10 +5,10 @@
  *
  * A claimer reads on in the index, up to some hundred tasks, without the lock
  * of the lane; the head of turns.c says how it learns what comes meanwhile.
- * One claimer at a time reads a line.  Others, whose turn it is to take from it,
- * wait: what is behind would come before its turn else.  A reader may be stopped,
- * so each reading is waited for up to LINE_WAIT_MSECS, after which it is overdue,
- * and passed by by all.
+ * One claimer at a time reads a line.  Others that come to it wait: what is
+ * behind would come before its turn else.  A reader may be stopped, so each
+ * reading is waited for up to LINE_WAIT_MSECS; then it is overdue, and all pass
+ * it by.
  *
  * What there was no room to park is read on in the lanes: they are lowered to
  * where the first of it was, and claims come to it once more.
@@ -22,8 +22,8 @@
 #include "shmem/turn_private.h"
 
 /*
- * A reading takes a millisecond; a reader may wait for a processor meanwhile, on
- * a machine with much to do.
+ * A reading takes a millisecond; on a busy machine the reader may wait for a
+ * processor meanwhile.
  */
 #define LINE_WAIT_MSECS		100
 
