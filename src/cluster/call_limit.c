@@ -29,9 +29,9 @@
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 
+#include "cluster/node_call.h"
 #include "common/run_as.h"
 #include "shmem/node_health.h"
-#include "cluster/call_limit.h"
 
 /* How often to look. */
 #define TICK_MSECS		100

@@ -19,7 +19,7 @@
 #include "catalog/pg_type_d.h"
 #include "storage/ipc.h"
 
-#include "cluster/called_nodes.h"
+#include "cluster/node_call.h"
 
 /* So many are named. */
 #define CALLS_NAMED		5

@@ -31,13 +31,12 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "cluster/cluster_nodes.h"
 #include "common/compat.h"
 #include "common/wall_clock.h"
 #include "shmem/node_health.h"
 #include "storage/own_table.h"
-#include "worker/node_probe.h"
-#include "cluster/cluster_nodes.h"
-#include "cluster/connection_words.h"
+#include "worker/worker.h"
 
 /* Columns of fairq.node, as sql/cluster makes it. */
 #define NODE_NUMBER		1

@@ -43,4 +43,7 @@ extern void cluster_nodes_connected(ClusterNode *node);
 extern void cluster_nodes_answered(ClusterNode *node);
 extern void cluster_nodes_shuffle(ClusterNode **nodes, int n);
 
+/* connection_words.c */
+extern char *connection_words_address(const char *connection, int *hosts);
+
 #endif							/* FAIRQ_CLUSTER_NODES_H */

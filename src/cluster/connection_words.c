@@ -13,7 +13,7 @@
 
 #include "lib/stringinfo.h"
 
-#include "cluster/connection_words.h"
+#include "cluster/cluster_nodes.h"
 
 static const char *
 skip_space(const char *at)

@@ -28,9 +28,9 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "common/address.h"
-#include "cluster/fronts.h"
 #include "cluster/node_call.h"
+#include "cluster/spread.h"
+#include "common/address.h"
 
 /* Of a hundred claims, how many go to a random node. */
 #define RANDOM_CLAIMS	10

@@ -34,13 +34,10 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
+#include "cluster/node_call.h"
 #include "common/compat.h"
 #include "common/wall_clock.h"
 #include "shmem/node_health.h"
-#include "cluster/call_limit.h"
-#include "cluster/called_nodes.h"
-#include "cluster/node_call.h"
-#include "cluster/node_refusals.h"
 #include "sql/arguments.h"
 
 #define TWIN_SCHEMA	"fairq_internal"

@@ -10,6 +10,7 @@
 
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "utils/elog.h"
 
 #include "cluster/cluster_nodes.h"
 
@@ -70,5 +71,31 @@ extern Datum node_call_value(NodeCall *call, bool *isnull);
 extern void node_call_refuse_in_transaction(FunctionCallInfo fcinfo);
 extern void node_call_writes_own(void);
 extern void node_call_settings_define(void);
+
+/* call_limit.c */
+/* What has ended a call. */
+typedef enum CallEnd
+{
+	CALL_ENDED,					/* it has: with an answer, or its own error */
+	CALL_TOO_LONG,				/* its time is over */
+	CALL_SILENT,				/* the server does not answer the probe */
+	CALL_CANCELLED				/* the statement is cancelled */
+} CallEnd;
+
+/* No limit. */
+#define CALL_UNLIMITED	(-1)
+
+extern ErrorData *call_limit_run(void (*work) (void *arg), void *arg, int server, int64 msecs,
+								 CallEnd *end);
+
+/* called_nodes.c */
+extern void called_nodes_note(const NodeCall *call, const ClusterNode *node);
+extern int	called_nodes_mark(void);
+extern void called_nodes_forget(int mark);
+
+/* node_refusals.c */
+extern bool node_refusals_elsewhere(const NodeCall *call, ClusterNode *node,
+									const ErrorData *error);
+extern uint32 node_refusals_drained(void);
 
 #endif							/* FAIRQ_NODE_CALL_H */

@@ -13,8 +13,8 @@
  */
 #include "postgres.h"
 
+#include "cluster/node_call.h"
 #include "common/proxy_call.h"
-#include "cluster/node_refusals.h"
 
 static uint32 drained = 0;
 

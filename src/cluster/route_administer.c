@@ -19,10 +19,10 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "common/run_as.h"
-#include "cluster/called_nodes.h"
+#include "cluster/node_call.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
+#include "common/run_as.h"
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
 #include "storage/own_table.h"

@@ -21,10 +21,9 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-#include "common/compat.h"
-#include "cluster/fronts.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
+#include "common/compat.h"
 
 /* A claim, as all its functions have it. */
 typedef struct Claim

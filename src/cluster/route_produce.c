@@ -20,12 +20,12 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "cluster/node_call.h"
+#include "cluster/routes.h"
+#include "cluster/spread.h"
 #include "common/compat.h"
 #include "common/node_number.h"
 #include "common/proxy_call.h"
-#include "cluster/node_refusals.h"
-#include "cluster/routes.h"
-#include "cluster/spread.h"
 
 /* A batch is divided into pieces of so many: a call costs as much as these. */
 #define PIECE_LEAST		100

@@ -32,4 +32,8 @@ extern ClusterNode *spread_first(const text *value, ClusterNode **nodes, int n);
 extern ClusterNode *spread_node_of_key(const text *queue, const text *key,
 									   ClusterNode **nodes, int n);
 
+/* fronts.c */
+extern void fronts_put_first(const text *queue, ClusterNode **nodes, int n);
+extern void fronts_note_claim(const text *queue, const ClusterNode *node);
+
 #endif							/* FAIRQ_SPREAD_H */

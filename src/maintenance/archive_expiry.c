@@ -22,7 +22,7 @@
 
 #include "common/maintenance_lock.h"
 #include "common/run_as.h"
-#include "maintenance/archive_expiry.h"
+#include "maintenance/duties.h"
 #include "storage/archive_removal.h"
 
 /* How long to leave rows alone that could not be removed, in microseconds. */

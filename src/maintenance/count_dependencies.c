@@ -22,7 +22,7 @@
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
-#include "maintenance/count_dependencies.h"
+#include "maintenance/duties.h"
 #include "storage/dependency_table.h"
 #include "storage/row_reader.h"
 

@@ -18,7 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
-#include "maintenance/expire_due.h"
+#include "maintenance/duties.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/expire.h"

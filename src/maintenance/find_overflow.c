@@ -16,8 +16,8 @@
 #include "miscadmin.h"
 
 #include "common/maintenance_lock.h"
-#include "maintenance/find_overflow.h"
-#include "shmem/group_overflow.h"
+#include "maintenance/duties.h"
+#include "shmem/groups.h"
 #include "shmem/queue_order.h"
 #include "storage/queue_index.h"
 #include "storage/recovery.h"

@@ -8,7 +8,7 @@
 #ifndef FAIRQ_MAINTAIN_H
 #define FAIRQ_MAINTAIN_H
 
-#include "maintenance/archive_expiry.h"
+#include "maintenance/duties.h"
 #include "storage/queue_catalog.h"
 
 /* Parts of a pass, each of which may fail when the others do not. */

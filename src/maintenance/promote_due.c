@@ -18,7 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
-#include "maintenance/promote_due.h"
+#include "maintenance/duties.h"
 #include "shmem/leases.h"
 #include "shmem/suspects.h"
 #include "shmem/waiters.h"

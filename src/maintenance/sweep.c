@@ -57,12 +57,10 @@
 
 #include "common/maintenance_lock.h"
 #include "common/settings.h"
-#include "maintenance/sweep.h"
+#include "maintenance/duties.h"
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
-#include "shmem/queue_order.h"
-#include "shmem/stats.h"
 #include "shmem/transit_horizon.h"
 #include "shmem/turns.h"
 #include "storage/queue_index.h"

@@ -17,9 +17,8 @@
 
 #include "utils/timestamp.h"
 
-#include "shmem/group_limits.h"
 #include "shmem/limit_private.h"
-#include "shmem/limit_room.h"
+#include "shmem/limit_table.h"
 #include "shmem/queue_state.h"
 #include "shmem/turns.h"
 #include "shmem/worker_slots.h"

@@ -21,8 +21,8 @@
  */
 #include "postgres.h"
 
-#include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
+#include "shmem/groups.h"
 #include "shmem/queue_order.h"
 
 /*

@@ -50,9 +50,9 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/group_private.h"
-#include "shmem/group_table.h"
+#include "shmem/groups.h"
 #include "shmem/queue_order.h"
-#include "shmem/queue_ready.h"
+#include "shmem/queue_state.h"
 
 /* A look at all groups is in vain if it frees less than one in so many ... */
 #define RECLAIM_PART	100

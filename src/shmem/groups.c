@@ -22,9 +22,9 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
-#include "shmem/group_limits.h"
-#include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
+#include "shmem/groups.h"
+#include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
 #include "shmem/queue_order.h"
 

@@ -123,4 +123,19 @@ extern void groups_restore(QueueState *queue, const FairqAddress *address,
 extern int	groups_list(QueueState *queue, bool turns, GroupInfo **infos);
 extern int	groups_part(GroupInfo *infos, int n);
 
+/* group_overflow.c */
+extern void group_overflow_begins(QueueState *queue, int class, const GroupName *name,
+								  GroupTag *tag);
+extern void group_overflow_ends(QueueState *queue, uint32 group, int n,
+								const OverflowTask *first, bool committed);
+extern void group_overflow_removed(QueueState *queue, uint32 group, int n);
+extern void group_overflow_again(QueueState *queue, int class, uint32 group, int64 id);
+extern void group_overflow_found(QueueState *queue, int class, const GroupName *name,
+								 int64 id, bool again);
+
+/* group_table.c */
+extern Size group_table_shmem_size(void);
+extern void group_table_shmem_init(void *area, bool found);
+extern void group_table_forget_queue(int queue);
+
 #endif							/* FAIRQ_GROUPS_H */

@@ -17,7 +17,7 @@
 #include "access/transam.h"
 
 #include "common/settings.h"
-#include "shmem/lane_check.h"
+#include "shmem/lanes.h"
 #include "shmem/queue_state.h"
 
 #ifdef USE_ASSERT_CHECKING

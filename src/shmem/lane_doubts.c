@@ -16,8 +16,6 @@
 #include "access/transam.h"
 #include "utils/timestamp.h"
 
-#include "shmem/lane_check.h"
-#include "shmem/lane_doubts.h"
 #include "shmem/lanes.h"
 #include "shmem/queue_order.h"
 #include "shmem/waiters.h"

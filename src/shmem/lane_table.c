@@ -15,7 +15,6 @@
 
 #include "common/settings.h"
 #include "common/shared_memory.h"
-#include "shmem/lane_table.h"
 #include "shmem/lanes.h"
 
 typedef struct LaneDirectory

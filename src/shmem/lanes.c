@@ -56,7 +56,6 @@
 #include "postgres.h"
 
 #include "common/shared_memory.h"
-#include "shmem/lane_check.h"
 #include "shmem/lane_run.h"
 #include "shmem/lanes.h"
 #include "shmem/turns.h"

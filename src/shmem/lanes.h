@@ -378,4 +378,26 @@ lanes_entry_address(const Lane *lane, const LaneEntry *entry,
 	address->unused = 0;
 }
 
+/* lane_table.c */
+extern Size lane_table_shmem_size(void);
+extern void lane_table_shmem_init(void *area, bool found);
+
+extern bool lane_table_set_up(LaneSet *const *sets, int n, int buckets, int other,
+							  int *missing);
+extern void lane_table_give_back(LaneSet *set);
+
+/* lane_doubts.c */
+extern void lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place,
+							bool counted);
+extern bool lane_doubts_add_transaction(const LaneSet *set, TransactionId xid);
+extern int	lane_doubts_copy(Lane *lane, LaneDoubt *doubts);
+extern void lane_doubts_resolve(Lane *lane, const LaneDoubt *doubt);
+
+/* lane_check.c */
+#ifdef USE_ASSERT_CHECKING
+extern void lane_check(const Lane *lane);
+#else
+#define lane_check(lane)	((void) 0)
+#endif
+
 #endif							/* FAIRQ_LANES_H */

@@ -38,7 +38,6 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
-#include "shmem/lease_file.h"
 #include "shmem/leases.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"

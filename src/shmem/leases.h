@@ -174,4 +174,7 @@ extern int	leases_save(int number, SavedLease *saved);
 extern void leases_restore(const SavedLease *saved);
 extern void leases_forget_queue(int queue);
 
+/* lease_file.c */
+extern void lease_file_startup(void);
+
 #endif							/* FAIRQ_LEASES_H */

@@ -22,7 +22,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/limit_private.h"
-#include "shmem/limit_room.h"
+#include "shmem/limit_table.h"
 
 /* The heap has the largest first, so this is the other way round. */
 static int

@@ -14,6 +14,7 @@
 
 #include "common/group_name.h"
 #include "common/virtual_time.h"
+
 #define NO_LIMIT	PG_UINT32_MAX
 
 /* A task has a limit at each level: its group's, or its subgroup's and that. */
@@ -117,5 +118,42 @@ limit_table_by_default(const QueueLimits *limits)
 	return limit_settings_limit(&limits->defaults) ||
 		limit_settings_limit(&limits->subgroup_defaults);
 }
+
+/* limit_room.c */
+/* A group, or a subgroup, a task of which is taken; or nothing. */
+typedef struct RoomLevel
+{
+	const GroupKey *key;		/* NULL: there is no such level */
+	uint32		group;			/* its number */
+	bool		more;			/* it has others that wait */
+	bool	   *blocked;		/* set to true if it has to wait */
+} RoomLevel;
+
+/* For lines, whose lane is locked: turns.c. */
+extern bool limit_room_reserve(uint32 limits[LIMIT_LEVELS],
+							   const RoomLevel levels[LIMIT_LEVELS], bool parked);
+extern void limit_room_block(uint32 number, const RoomLevel *level);
+extern void limit_room_parked(uint32 number, int n);
+
+/* For group_limits.c. */
+extern uint32 limit_room_first_due(QueueLimits *limits, TimestampTz now);
+extern void limit_room_forget_queue(int queue);
+
+/* When the first of a queue's groups that waits for a token has one. */
+static inline TimestampTz
+limit_room_next_token(QueueLimits *limits)
+{
+	return (TimestampTz) pg_atomic_read_u64(&limits->next_token);
+}
+
+/* group_limits.c */
+extern bool group_limits_take(const uint32 limits[LIMIT_LEVELS],
+							  const uint32 reserved[LIMIT_LEVELS]);
+extern void group_limits_give_up(uint32 number);
+extern void group_limits_give(uint32 number, bool unused);
+extern void group_limits_joined(uint32 number, TimestampTz crowded_until);
+extern void group_limits_change(uint32 number, const LimitSettings *settings);
+extern void group_limits_defaults_changed(int queue);
+extern TimestampTz group_limits_tick(QueueLimits *limits, TimestampTz now);
 
 #endif							/* FAIRQ_LIMIT_TABLE_H */

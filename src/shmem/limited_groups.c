@@ -15,8 +15,8 @@
 #include "postgres.h"
 
 #include "common/settings.h"
-#include "shmem/group_limits.h"
 #include "shmem/group_private.h"
+#include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
 
 /* How long a group waits whose subgroups use up too many limits. */

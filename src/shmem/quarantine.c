@@ -36,7 +36,6 @@
  */
 #include "postgres.h"
 
-#include "shmem/quarantine.h"
 #include "shmem/session_table.h"
 #include "shmem/suspects.h"
 

@@ -12,7 +12,7 @@
 #include "postgres.h"
 
 #include "shmem/lanes.h"
-#include "shmem/queue_ready.h"
+#include "shmem/queue_state.h"
 
 /*
  * Is there nothing to claim in an order, as far as its lanes know?  They do not

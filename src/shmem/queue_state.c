@@ -28,7 +28,6 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/class_shares.h"
-#include "shmem/group_table.h"
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"

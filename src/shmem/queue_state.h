@@ -380,4 +380,8 @@ queue_state_counter(QueueState *queue, QueueCounter counter)
 	return Max(n, 0);
 }
 
+/* queue_ready.c */
+extern bool queue_ready_nothing(QueueState *queue, int class);
+extern bool queue_ready_bucket(QueueState *queue, int bucket);
+
 #endif							/* FAIRQ_QUEUE_STATE_H */

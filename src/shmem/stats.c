@@ -38,7 +38,7 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
-#include "shmem/lane_doubts.h"
+#include "shmem/lanes.h"
 #include "shmem/name_stats.h"
 #include "shmem/stats.h"
 

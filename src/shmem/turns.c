@@ -66,8 +66,8 @@
  */
 #include "postgres.h"
 
-#include "shmem/lane_check.h"
-#include "shmem/limit_room.h"
+#include "shmem/lanes.h"
+#include "shmem/limit_table.h"
 #include "shmem/queue_order.h"
 #include "shmem/turn_private.h"
 #include "shmem/waiters.h"

@@ -19,8 +19,8 @@
 
 #include "common/settings.h"
 #include "common/wall_clock.h"
-#include "shmem/waiter_errands.h"
 #include "shmem/waiter_seats.h"
+#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
 /* The shortest time between two NOTIFY of a queue. */

@@ -46,8 +46,8 @@
  */
 #include "postgres.h"
 
-#include "shmem/waiter_errands.h"
 #include "shmem/waiter_seats.h"
+#include "shmem/waiters.h"
 
 /*
  * What this backend waits for: the lists of its seats.  NULL: there is none, or

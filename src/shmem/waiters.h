@@ -8,6 +8,8 @@
 #ifndef FAIRQ_WAITERS_H
 #define FAIRQ_WAITERS_H
 
+#include "datatype/timestamp.h"
+
 #include "shmem/queue_state.h"
 
 /* What of a task a waiter may ask for. */
@@ -61,5 +63,12 @@ extern void waiters_at_abort(void);
 
 extern void waiters_queue_gone(int queue);
 extern void waiters_worker_gone(Oid database);
+
+/* waiter_errands.c */
+extern void waiter_errands_note(int queue);
+extern void waiter_errands_set_notify(QueueState *queue, bool notify);
+extern int	waiter_errands_due(Oid database, TimestampTz now, WaitersReady ready,
+							   int max, int *queues, TimestampTz *next);
+extern void waiter_errands_notify_again(int queue, TimestampTz when);
 
 #endif							/* FAIRQ_WAITERS_H */

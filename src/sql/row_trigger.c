@@ -20,7 +20,7 @@
 
 #include "common/shared_memory.h"
 #include "shmem/awaiters.h"
-#include "shmem/group_overflow.h"
+#include "shmem/groups.h"
 #include "shmem/stats.h"
 #include "storage/extension_version.h"
 #include "storage/queue_open.h"

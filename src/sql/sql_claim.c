@@ -48,8 +48,6 @@
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
 #include "shmem/limit_table.h"
-#include "shmem/quarantine.h"
-#include "shmem/queue_ready.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/suspects.h"

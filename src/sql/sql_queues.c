@@ -211,7 +211,7 @@ fairq_purge_group(PG_FUNCTION_ARGS)
  * Forget what is remembered of a unique key, or (NULL) of all.
  */
 static int64
-forget_keys(FunctionCallInfo fcinfo, const text *key)
+withdraw_keys(FunctionCallInfo fcinfo, const text *key)
 {
 	Relation	rel;
 	QueueInfo  *info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
@@ -226,7 +226,7 @@ fairq_forget_key(PG_FUNCTION_ARGS)
 {
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	PG_RETURN_BOOL(forget_keys(fcinfo, arguments_unique_key(fcinfo, 1)) > 0);
+	PG_RETURN_BOOL(withdraw_keys(fcinfo, arguments_unique_key(fcinfo, 1)) > 0);
 }
 
 Datum
@@ -234,7 +234,7 @@ fairq_forget_keys(PG_FUNCTION_ARGS)
 {
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	PG_RETURN_INT64(forget_keys(fcinfo, NULL));
+	PG_RETURN_INT64(withdraw_keys(fcinfo, NULL));
 }
 
 static void

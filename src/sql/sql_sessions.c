@@ -19,8 +19,8 @@
 #include "utils/uuid.h"
 
 #include "shmem/leases.h"
-#include "shmem/quarantine.h"
 #include "shmem/sessions.h"
+#include "shmem/suspects.h"
 #include "sql/arguments.h"
 #include "storage/node_table.h"
 #include "storage/proxy_calls.h"

@@ -27,9 +27,8 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#include "shmem/gone_queues.h"
-#include "shmem/lane_table.h"
 #include "shmem/lanes.h"
+#include "shmem/queue_lifecycle.h"
 #include "storage/node_table.h"
 #include "storage/queue_settings.h"
 

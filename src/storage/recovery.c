@@ -45,7 +45,7 @@
 #include "common/contracts.h"
 #include "common/patience.h"
 #include "common/run_as.h"
-#include "shmem/group_overflow.h"
+#include "shmem/groups.h"
 #include "shmem/leases.h"
 #include "shmem/queue_order.h"
 #include "storage/queue_index.h"

@@ -10,7 +10,7 @@
  */
 #include "postgres.h"
 
-#include "shmem/group_limits.h"
+#include "shmem/limit_table.h"
 #include "shmem/transit_horizon.h"
 #include "shmem/turns.h"
 #include "verbs/claim_private.h"

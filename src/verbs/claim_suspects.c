@@ -16,7 +16,6 @@
  */
 #include "postgres.h"
 
-#include "shmem/quarantine.h"
 #include "shmem/suspects.h"
 #include "storage/row_reader.h"
 #include "verbs/claim_private.h"

@@ -19,7 +19,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 
-#include "shmem/lane_doubts.h"
+#include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/turns.h"
 #include "storage/queue_index.h"

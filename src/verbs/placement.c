@@ -14,7 +14,7 @@
 
 #include "utils/timestamp.h"
 
-#include "shmem/group_overflow.h"
+#include "shmem/groups.h"
 #include "shmem/queue_order.h"
 #include "shmem/stats.h"
 #include "shmem/waiters.h"

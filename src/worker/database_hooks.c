@@ -34,7 +34,7 @@
 #include "storage/durable_table.h"
 #include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
-#include "worker/database_hooks.h"
+#include "worker/worker.h"
 #include "xact/pending_queue.h"
 
 static object_access_hook_type prev_object_access_hook = NULL;

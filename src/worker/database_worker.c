@@ -40,17 +40,13 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
-#include "shmem/gone_queues.h"
-#include "shmem/queue_ready.h"
-#include "shmem/waiter_errands.h"
+#include "shmem/queue_lifecycle.h"
+#include "shmem/queue_state.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
-#include "worker/database_worker.h"
-#include "worker/lease_handover.h"
-#include "worker/queue_passes.h"
-#include "worker/schedule_worker.h"
+#include "worker/worker.h"
 
 #define FIRST_RETRY_SECS	1
 

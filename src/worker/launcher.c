@@ -40,11 +40,11 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/shared_memory.h"
 #include "common/settings.h"
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/worker_slots.h"
-#include "worker/launcher.h"
+#include "worker/worker.h"
 
 #define FIRST_RETRY_SECS	1
 #define LAST_RETRY_SECS		300

@@ -54,7 +54,7 @@
 #include "shmem/queue_state.h"
 #include "storage/durable_leases.h"
 #include "storage/queue_catalog.h"
-#include "worker/lease_handover.h"
+#include "worker/worker.h"
 
 /*
  * How many leases are handed over.  To read them takes a look at each task's

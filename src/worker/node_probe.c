@@ -48,7 +48,7 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/node_health.h"
-#include "worker/node_probe.h"
+#include "worker/worker.h"
 
 /* How long a host has to take a connection, and to answer. */
 #define HOST_USECS		USECS_PER_SEC

@@ -37,7 +37,7 @@
 #include "maintenance/maintain.h"
 #include "shmem/queue_lifecycle.h"
 #include "storage/queue_open.h"
-#include "worker/queue_passes.h"
+#include "worker/worker.h"
 
 #define FIRST_RETRY_SECS	1
 #define LAST_RETRY_SECS		300

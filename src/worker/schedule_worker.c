@@ -40,7 +40,7 @@
 #include "shmem/worker_slots.h"
 #include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
-#include "worker/schedule_worker.h"
+#include "worker/worker.h"
 
 /* A transaction has at most so many ticks, as many as a server keeps
  * subtransactions of a process at hand, and begins none after so long. */

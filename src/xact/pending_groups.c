@@ -9,9 +9,9 @@
 
 #include "utils/inval.h"
 
-#include "shmem/group_limits.h"
-#include "shmem/group_overflow.h"
+#include "shmem/groups.h"
 #include "shmem/leases.h"
+#include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"

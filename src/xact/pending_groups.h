@@ -8,7 +8,6 @@
 #ifndef FAIRQ_PENDING_GROUPS_H
 #define FAIRQ_PENDING_GROUPS_H
 
-#include "shmem/group_overflow.h"
 #include "shmem/groups.h"
 #include "shmem/queue_state.h"
 

@@ -20,8 +20,8 @@
  */
 #include "postgres.h"
 
-#include "shmem/group_overflow.h"
-#include "shmem/lane_doubts.h"
+#include "shmem/groups.h"
+#include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/turns.h"
 #include "shmem/waiters.h"

@@ -1,0 +1,39 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker.h
+ *	  The background processes, and what the worker of a database does.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_WORKER_H
+#define FAIRQ_WORKER_H
+
+#include "datatype/timestamp.h"
+
+/* launcher.c */
+extern void launcher_register(void);
+extern PGDLLEXPORT void launcher_main(Datum arg);
+
+/* database_worker.c */
+extern PGDLLEXPORT void database_worker_main(Datum arg);
+
+/* database_hooks.c */
+extern void database_hooks_install(void);
+
+/* queue_passes.c */
+extern void queue_passes_begin(void);
+extern TimestampTz queue_passes_run(Oid relation);
+extern void queue_passes_retry(void);
+
+/* schedule_worker.c */
+extern void schedule_worker_begin(void);
+extern TimestampTz schedule_worker_run(int slot);
+
+/* lease_handover.c */
+extern void lease_handover_begin(void);
+
+/* node_probe.c */
+extern PGDLLEXPORT void node_probe_main(Datum arg);
+extern void node_probe_start(void);
+
+#endif							/* FAIRQ_WORKER_H */
