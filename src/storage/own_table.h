@@ -15,7 +15,7 @@
 #include "storage/lockdefs.h"
 #include "utils/relcache.h"
 
-#define OWN_STATEMENT_PARAMETERS	19
+#define OWN_STATEMENT_PARAMETERS	24
 
 /* A statement, and its plan once it was run; one for a process. */
 typedef struct OwnStatement
