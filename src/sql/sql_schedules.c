@@ -342,22 +342,18 @@ Datum
 fairq_schedule_inserted(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = own_table_trigger(fcinfo, QUEUE_SCHEMA, "schedule",
-											 TRIGGER_EVENT_BEFORE | TRIGGER_EVENT_ROW |
-											 TRIGGER_EVENT_INSERT,
-											 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW |
-											 TRIGGER_EVENT_OPMASK);
+											 TRIGGER_EVENT_BEFORE | TRIGGER_EVENT_ROW);
+	HeapTuple	row = own_table_new_row(trigger);
 	TupleDesc	columns = RelationGetDescr(trigger->tg_relation);
 	Oid			table = RelationGetRelid(trigger->tg_relation);
 	int			column = get_attnum(table, "owner_oid");
 	bool		isnull;
-	Datum		owner = heap_getattr(trigger->tg_trigtuple, get_attnum(table, "owner"), columns,
-									 &isnull);
+	Datum		owner = heap_getattr(row, get_attnum(table, "owner"), columns, &isnull);
 
 	if (isnull || column == InvalidAttrNumber)
-		return PointerGetDatum(trigger->tg_trigtuple);
+		return PointerGetDatum(row);
 	owner = ObjectIdGetDatum(get_role_oid(TextDatumGetCString(owner), true));
-	return PointerGetDatum(heap_modify_tuple_by_cols(trigger->tg_trigtuple, columns, 1,
-													 &column, &owner, &isnull));
+	return PointerGetDatum(heap_modify_tuple_by_cols(row, columns, 1, &column, &owner, &isnull));
 }
 
 /*
@@ -367,8 +363,7 @@ fairq_schedule_inserted(PG_FUNCTION_ARGS)
 Datum
 fairq_schedule_written(PG_FUNCTION_ARGS)
 {
-	(void) own_table_trigger(fcinfo, QUEUE_SCHEMA, "schedule", TRIGGER_EVENT_AFTER,
-							 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
+	(void) own_table_trigger(fcinfo, QUEUE_SCHEMA, "schedule", TRIGGER_EVENT_AFTER);
 	if (shared_memory_ready())
 		pending_schedules();
 	return PointerGetDatum(NULL);

@@ -34,6 +34,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "storage/own_table.h"
 #include "storage/queue_open.h"
 #include "verbs/queue_admin.h"
 #include "verbs/topics.h"
@@ -239,8 +240,7 @@ static List *
 subscribed_queues(const text *topic)
 {
 	List	   *names = NIL;
-	Relation	rel = table_open(get_relname_relid("topic", queue_catalog_schema(false)),
-								 AccessShareLock);
+	Relation	rel = own_table_open(QUEUE_SCHEMA, "topic", AccessShareLock);
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	HeapTuple	tuple;
