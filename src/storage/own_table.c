@@ -88,8 +88,8 @@ own_table_column(Relation table, HeapTuple tuple, AttrNumber column)
 }
 
 /* An index of the table that has all of its rows, by its name. */
-static Relation
-open_index(Relation table, const char *name)
+Relation
+own_table_index(Relation table, const char *name)
 {
 	Oid			relid = get_relname_relid(name, RelationGetNamespace(table));
 	Relation	index = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
@@ -117,7 +117,7 @@ own_table_scan(OwnScan *scan, Relation table, const char *index, const char *que
 {
 	ScanKeyInit(&keys[0], OWN_TABLE_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(queue));
-	scan->index = open_index(table, index);
+	scan->index = own_table_index(table, index);
 	InitDirtySnapshot(scan->dirty);
 	scan->table = table;
 	scan->scan = systable_beginscan_ordered(table, scan->index, &scan->dirty, n, keys);

@@ -60,6 +60,7 @@ extern Oid	own_table_find(const char *schema, const char *name);
 extern Oid	own_table_require(const char *schema, const char *name);
 extern Oid	own_table_owner(const char *schema, const char *name);
 extern Relation own_table_open(const char *schema, const char *name, LOCKMODE lockmode);
+extern Relation own_table_index(Relation table, const char *name);
 extern Datum own_table_column(Relation table, HeapTuple tuple, AttrNumber column);
 extern void own_table_scan(OwnScan *scan, Relation table, const char *index,
 						   const char *queue, ScanKey keys, int n);
