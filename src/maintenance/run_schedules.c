@@ -80,30 +80,25 @@ run_schedules_register(ScheduledTaskCheck check)
 static void
 choose_tick(Tick *tick, TimestampTz now)
 {
-	Schedule   *schedule = tick->schedule;
+	const char *timezone = schedule_string(tick->schedule, SCHEDULE_TIMEZONE);
+	const char *expression = schedule_string(tick->schedule, SCHEDULE_CRON);
+	const char *catch_up = schedule_string(tick->schedule, SCHEDULE_CATCH_UP);
 	const char *hint;
 	Cron		cron;
-	pg_tz	   *zone = cron_time_zone(schedule->timezone);
-	const char *problem = cron_parse(schedule->cron, &cron, &hint);
-	TimestampTz last;
+	pg_tz	   *zone = cron_time_zone(timezone);
+	const char *problem = cron_parse(expression, &cron, &hint);
+	TimestampTz due = schedule_time(tick->schedule, SCHEDULE_NEXT_RUN, DT_NOEND);
 
 	tick->next = now + UNKNOWN_USECS;
 	if (zone == NULL || problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the time zone \"%s\" or the cron expression \"%s\" is not known any more",
-						schedule->timezone, schedule->cron)));
-	cron.anchor = schedule->anchor;
-	if (strcmp(schedule->catch_up, "all") == 0)
-		tick->at = cron_last_of(&cron, zone, schedule->next_run, now, CATCH_UP_MAX);
-	else
-	{
-		last = cron_last_of(&cron, zone, schedule->next_run, now, 1);
-		tick->at = strcmp(schedule->catch_up, "none") == 0 && now - last > LATE_USECS ?
-			DT_NOBEGIN : last;
-		schedule->next_run = last;
-	}
-	tick->next = cron_next(&cron, zone, Max(tick->at, schedule->next_run));
+						timezone, expression)));
+	cron.anchor = schedule_time(tick->schedule, SCHEDULE_ANCHOR, 0);
+	due = cron_last_of(&cron, zone, due, now, strcmp(catch_up, "all") == 0 ? CATCH_UP_MAX : 1);
+	tick->at = strcmp(catch_up, "none") == 0 && now - due > LATE_USECS ? DT_NOBEGIN : due;
+	tick->next = cron_next(&cron, zone, due);
 }
 
 /* Is the task that this schedule has enqueued last waiting or at work? */
@@ -114,9 +109,9 @@ last_task_is_there(Relation rel, QueueInfo *info, const Schedule *schedule)
 	TupleDesc	columns = RelationGetDescr(rel);
 	bool		isnull;
 
-	if (schedule->last_task == 0)
+	if (!schedule_has(schedule, SCHEDULE_LAST_TASK))
 		return false;
-	tuple = row_scan_task(rel, info, schedule->last_task);
+	tuple = row_scan_task(rel, info, DatumGetInt64(schedule->values[SCHEDULE_LAST_TASK]));
 	if (tuple == NULL)
 		return false;
 	if (DatumGetChar(heap_getattr(tuple, info->columns[COLUMN_STATE], columns, &isnull)) ==
@@ -124,7 +119,8 @@ last_task_is_there(Relation rel, QueueInfo *info, const Schedule *schedule)
 		return false;
 	/* Of another queue of this name, which was made later. */
 	return DatumGetTimestampTz(heap_getattr(tuple, info->columns[COLUMN_ENQUEUED_AT],
-											columns, &isnull)) <= schedule->last_run;
+											columns, &isnull)) <=
+		schedule_time(schedule, SCHEDULE_LAST_RUN, DT_NOBEGIN);
 }
 
 /*
@@ -142,31 +138,41 @@ tick_headers(const Tick *tick)
 
 	initStringInfo(&json);
 	appendStringInfoString(&json, "{\"schedule\": ");
-	escape_json(&json, text_to_cstring(schedule->name));
+	escape_json(&json, schedule_string(schedule, SCHEDULE_NAME));
 	appendStringInfo(&json, ", \"tick\": \"%04d-%02d-%02dT%02d:%02d:%02dZ\"}",
 					 utc->tm_year + 1900, utc->tm_mon + 1, utc->tm_mday,
 					 utc->tm_hour, utc->tm_min, utc->tm_sec);
 	ours = DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
-	return schedule->has_headers ?
-		DirectFunctionCall2(jsonb_concat, schedule->headers, ours) : ours;
+	return schedule_has(schedule, SCHEDULE_HEADERS) ?
+		DirectFunctionCall2(jsonb_concat, schedule->values[SCHEDULE_HEADERS], ours) : ours;
+}
+
+/*
+ * What a schedule says of its tasks.
+ */
+void
+run_schedules_task(const Schedule *schedule, NewTask *task)
+{
+	*task = (NewTask) NEW_TASK;
+	task->payload = schedule->values[SCHEDULE_PAYLOAD];
+	task->group_key = schedule_text(schedule, SCHEDULE_GROUP_KEY);
+	task->subgroup_key = schedule_text(schedule, SCHEDULE_SUBGROUP_KEY);
+	task->has_priority = schedule_has(schedule, SCHEDULE_PRIORITY);
+	if (task->has_priority)
+		task->priority = DatumGetInt64(schedule->values[SCHEDULE_PRIORITY]);
+	task->cost = DatumGetFloat8(schedule->values[SCHEDULE_COST]);
+	task->name = schedule_text(schedule, SCHEDULE_TASK_NAME);
 }
 
 static void
 enqueue_task(Tick *tick, Relation rel, QueueInfo *info)
 {
-	Schedule   *schedule = tick->schedule;
-	NewTask		task = NEW_TASK;
+	NewTask		task;
 
-	task.payload = schedule->payload;
-	task.group_key = schedule->group_key;
-	task.subgroup_key = schedule->subgroup_key;
-	task.has_priority = schedule->has_priority;
-	task.priority = schedule->priority;
-	task.cost = schedule->cost;
-	task.name = schedule->task_name;
+	run_schedules_task(tick->schedule, &task);
 	task.has_headers = true;
 	task.headers = tick_headers(tick);
-	check_task(schedule, info, &task);
+	check_task(tick->schedule, info, &task);
 	enqueue_tasks(rel, info, 1, &task, &tick->task);
 }
 
@@ -178,6 +184,7 @@ do_tick(void *arg)
 {
 	Tick	   *tick = arg;
 	Schedule   *schedule = tick->schedule;
+	text	   *queue = schedule_text(schedule, SCHEDULE_QUEUE);
 	char		name[NAMEDATALEN];
 	Oid			relation;
 	Relation	rel;
@@ -190,18 +197,20 @@ do_tick(void *arg)
 	if (!OidIsValid(schedule->owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("role \"%s\" does not exist", schedule->owner_name),
+				 errmsg("role \"%s\" does not exist",
+						schedule_string(schedule, SCHEDULE_OWNER)),
 				 errhint("Remove the schedule, and make it again as another role.")));
 	run_as_owner(schedule->owner, InvalidOid, &context);
-	queue_catalog_check_name(schedule->queue, name);
+	queue_catalog_check_name(queue, name);
 	relation = queue_catalog_relation(name);
 	tick->busy = OidIsValid(relation) &&
 		!ConditionalLockRelationOid(relation, RowExclusiveLock);
 	if (!tick->busy)
 	{
-		info = queue_open(schedule->queue, RowExclusiveLock, ACL_INSERT, &rel);
+		info = queue_open(queue, RowExclusiveLock, ACL_INSERT, &rel);
 		patience_of(&info->state->rests_until);
-		tick->skipped = !schedule->overlap && last_task_is_there(rel, info, schedule);
+		tick->skipped = !DatumGetBool(schedule->values[SCHEDULE_OVERLAP]) &&
+			last_task_is_there(rel, info, schedule);
 		if (!tick->skipped)
 			enqueue_task(tick, rel, info);
 		relation_close(rel, NoLock);
@@ -236,16 +245,20 @@ static void
 tick_failed(Schedule *schedule, const ErrorData *error)
 {
 	char	   *message = psprintf("%s: %s", unpack_sql_state(error->sqlerrcode), error->message);
+	int			failures = DatumGetInt32(schedule->values[SCHEDULE_FAILURES]);
 
 	message[pg_mbcliplen(message, strlen(message), ERROR_MAX)] = '\0';
-	schedule->error = message;
-	if (schedule->failures < PG_INT32_MAX)
-		schedule->failures++;
-	if ((schedule->failures & (schedule->failures - 1)) == 0)
+	if (failures < PG_INT32_MAX)
+		failures++;
+	schedule_set(schedule, SCHEDULE_FAILURES, Int32GetDatum(failures));
+	schedule_set(schedule, SCHEDULE_LAST_ERROR, CStringGetTextDatum(message));
+	schedule_set_time(schedule, SCHEDULE_LAST_ERROR_AT, GetCurrentTimestamp());
+	if ((failures & (failures - 1)) == 0)
 		ereport(WARNING,
 				(errmsg("could not run schedule \"%s\" in queue \"%s\"",
-						text_to_cstring(schedule->name), text_to_cstring(schedule->queue)),
-				 errdetail("%s (failures in a row: %d)", message, schedule->failures),
+						schedule_string(schedule, SCHEDULE_NAME),
+						schedule_string(schedule, SCHEDULE_QUEUE)),
+				 errdetail("%s (failures in a row: %d)", message, failures),
 				 errhint("See the view fairq.schedules.")));
 }
 
@@ -260,13 +273,11 @@ run_schedules_tick(text *name, TimestampTz *next)
 {
 	Schedule	schedule;
 	Tick		tick = {.schedule = &schedule,.at = DT_NOBEGIN};
-	TimestampTz due;
 	ErrorData  *error;
 	bool		wait;
 
 	if (!schedule_table_lock(name, GetCurrentTimestamp(), &schedule))
 		return false;
-	due = schedule.next_run;
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	error = try_tick(&tick);
@@ -280,14 +291,17 @@ run_schedules_tick(text *name, TimestampTz *next)
 		tick_failed(&schedule, error);
 	else if (tick.task != 0)
 	{
-		schedule.failures = 0;
-		schedule.last_task = tick.task;
-		schedule.last_run = GetCurrentTimestamp();
+		schedule_set(&schedule, SCHEDULE_FAILURES, Int32GetDatum(0));
+		schedule_set(&schedule, SCHEDULE_LAST_TASK, Int64GetDatum(tick.task));
+		schedule_set_time(&schedule, SCHEDULE_LAST_RUN, GetCurrentTimestamp());
 	}
-	schedule.skipped += tick.skipped;
+	if (tick.skipped)
+		schedule_set(&schedule, SCHEDULE_SKIPPED,
+					 Int64GetDatum(DatumGetInt64(schedule.values[SCHEDULE_SKIPPED]) + 1));
 	*next = tick.next;
-	schedule.next_run = wait ? due : tick.next;
-	schedule_table_ticked(&schedule, GetCurrentTimestamp());
+	if (!wait)
+		schedule_set_time(&schedule, SCHEDULE_NEXT_RUN, tick.next);
+	schedule_table_ticked(&schedule);
 	return !wait;
 }
 
@@ -312,8 +326,8 @@ run_schedules_failed(text *name, const ErrorData *error)
 		return;
 	(void) run_as_try(pass_over, &tick);
 	tick_failed(&schedule, error);
-	schedule.next_run = tick.next;
-	schedule_table_ticked(&schedule, GetCurrentTimestamp());
+	schedule_set_time(&schedule, SCHEDULE_NEXT_RUN, tick.next);
+	schedule_table_ticked(&schedule);
 }
 
 /*

@@ -14,6 +14,7 @@
 /* Checks a task for a queue, and raises an error if it does not take it. */
 typedef void (*ScheduledTaskCheck) (const Schedule *schedule, QueueInfo *info, NewTask *task);
 
+extern void run_schedules_task(const Schedule *schedule, NewTask *task);
 extern void run_schedules_register(ScheduledTaskCheck check);
 extern bool run_schedules_tick(text *name, TimestampTz *next);
 extern void run_schedules_failed(text *name, const ErrorData *error);

@@ -95,31 +95,26 @@ arguments_clip(const char *value, int len)
 	return psprintf("%.*s%s", clipped, value, clipped < len ? "..." : "");
 }
 
-/* The name of the queue that the call is for, for messages; NULL: none. */
+/* The function that is called, and for which queue, for messages. */
 static const char *
-queue_text(void)
+call_text(FunctionCallInfo fcinfo)
 {
-	if (call_queue == NULL)
-		return NULL;
-	return arguments_clip(VARDATA_ANY(call_queue), VARSIZE_ANY_EXHDR(call_queue));
+	const char *function = arguments_function(fcinfo);
+
+	return call_queue == NULL ? function :
+		psprintf("%s for queue \"%s\"", function,
+				 arguments_clip(VARDATA_ANY(call_queue), VARSIZE_ANY_EXHDR(call_queue)));
 }
 
 /*
- * What may be wrong with any argument.  Each message is said in whole, with the
- * queue and without: parts of sentences cannot be translated.
+ * What may be wrong with any argument.
  */
 void
 arguments_null(FunctionCallInfo fcinfo, const char *argument, const char *hint)
 {
-	const char *function = arguments_function(fcinfo);
-	const char *queue = queue_text();
-
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 queue == NULL ?
-			 errmsg("argument \"%s\" of %s must not be null", argument, function) :
-			 errmsg("argument \"%s\" of %s for queue \"%s\" must not be null",
-					argument, function, queue),
+			 errmsg("argument \"%s\" of %s must not be null", argument, call_text(fcinfo)),
 			 errhint("%s", hint)));
 }
 
@@ -127,16 +122,10 @@ void
 arguments_invalid(FunctionCallInfo fcinfo, const char *argument, const char *value,
 				  const char *hint)
 {
-	const char *function = arguments_function(fcinfo);
-	const char *queue = queue_text();
-
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 queue == NULL ?
-			 errmsg("invalid value for argument \"%s\" of %s: \"%s\"",
-					argument, function, value) :
-			 errmsg("invalid value for argument \"%s\" of %s for queue \"%s\": \"%s\"",
-					argument, function, queue, value),
+			 errmsg("invalid value for argument \"%s\" of %s: \"%s\"", argument,
+					call_text(fcinfo), value),
 			 errhint("%s", hint)));
 }
 
@@ -144,48 +133,30 @@ void
 arguments_bad_length(FunctionCallInfo fcinfo, const char *argument, int length,
 					 const char *hint)
 {
-	const char *function = arguments_function(fcinfo);
-	const char *queue = queue_text();
-
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 queue == NULL ?
-			 errmsg("invalid length of argument \"%s\" of %s: %d bytes",
-					argument, function, length) :
-			 errmsg("invalid length of argument \"%s\" of %s for queue \"%s\": %d bytes",
-					argument, function, queue, length),
+			 errmsg("invalid length of argument \"%s\" of %s: %d bytes", argument,
+					call_text(fcinfo), length),
 			 errhint("%s", hint)));
 }
 
 static void
 bad_dimensions(FunctionCallInfo fcinfo, const char *argument, int dimensions)
 {
-	const char *function = arguments_function(fcinfo);
-	const char *queue = queue_text();
-
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 queue == NULL ?
-			 errmsg("invalid number of dimensions of argument \"%s\" of %s: %d",
-					argument, function, dimensions) :
-			 errmsg("invalid number of dimensions of argument \"%s\" of %s for queue \"%s\": %d",
-					argument, function, queue, dimensions),
+			 errmsg("invalid number of dimensions of argument \"%s\" of %s: %d", argument,
+					call_text(fcinfo), dimensions),
 			 errhint("Give an array of one dimension.")));
 }
 
 static void
 null_element(FunctionCallInfo fcinfo, const char *argument, int position)
 {
-	const char *function = arguments_function(fcinfo);
-	const char *queue = queue_text();
-
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 queue == NULL ?
-			 errmsg("element %d of argument \"%s\" of %s must not be null",
-					position, argument, function) :
-			 errmsg("element %d of argument \"%s\" of %s for queue \"%s\" must not be null",
-					position, argument, function, queue),
+			 errmsg("element %d of argument \"%s\" of %s must not be null", position, argument,
+					call_text(fcinfo)),
 			 errhint("Give an array without nulls.")));
 }
 
@@ -251,16 +222,11 @@ arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback)
 static void
 session_over(FunctionCallInfo fcinfo, int number)
 {
-	const char *function = arguments_function(fcinfo);
-	const char *queue = queue_text();
 	const char *session = DatumGetCString(DirectFunctionCall1(uuid_out, PG_GETARG_DATUM(number)));
 
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 queue == NULL ?
-			 errmsg("cannot execute %s: session \"%s\" is over", function, session) :
-			 errmsg("cannot execute %s for queue \"%s\": session \"%s\" is over",
-					function, queue, session),
+			 errmsg("cannot execute %s: session \"%s\" is over", call_text(fcinfo), session),
 			 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
 }
 

@@ -102,8 +102,7 @@ fairq_node_written(PG_FUNCTION_ARGS)
 {
 	ListCell   *lc;
 
-	(void) own_table_trigger(fcinfo, INTERNAL_SCHEMA, NODE_TABLE, TRIGGER_EVENT_AFTER,
-							 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
+	(void) own_table_trigger(fcinfo, INTERNAL_SCHEMA, NODE_TABLE, TRIGGER_EVENT_AFTER);
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
 

@@ -43,31 +43,23 @@ PG_FUNCTION_INFO_V1(fairq_schedule_inserted);
 
 #define MAX_NAME	255			/* bytes of a schedule's name */
 
-/* The arguments of fairq.schedule(). */
-enum
-{
-	ARG_NAME, ARG_QUEUE, ARG_CRON, ARG_PAYLOAD, ARG_GROUP_KEY, ARG_PRIORITY, ARG_COST,
-	ARG_HEADERS, ARG_TIMEZONE, ARG_CATCH_UP, ARG_OVERLAP, ARG_ACTIVE, ARG_TASK_NAME,
-	ARG_SUBGROUP_KEY
-};
-
 /* The name of a schedule, argument 0. */
 static text *
 name_argument(FunctionCallInfo fcinfo)
 {
 	int			length;
 
-	if (PG_ARGISNULL(ARG_NAME))
+	if (PG_ARGISNULL(SCHEDULE_NAME))
 		arguments_null(fcinfo, "name", "Give the name of a schedule.");
-	length = VARSIZE_ANY_EXHDR(PG_GETARG_TEXT_PP(ARG_NAME));
+	length = VARSIZE_ANY_EXHDR(PG_GETARG_TEXT_PP(SCHEDULE_NAME));
 	if (length < 1 || length > MAX_NAME)
 		arguments_bad_length(fcinfo, "name", length,
 							 psprintf("It must have 1 to %d bytes.", MAX_NAME));
-	return PG_GETARG_TEXT_P_COPY(ARG_NAME);
+	return PG_GETARG_TEXT_PP(SCHEDULE_NAME);
 }
 
 /* The cron expression. */
-static char *
+static void
 cron_argument(FunctionCallInfo fcinfo, int number, Cron *cron)
 {
 	char	   *expression;
@@ -86,7 +78,6 @@ cron_argument(FunctionCallInfo fcinfo, int number, Cron *cron)
 						arguments_function(fcinfo),
 						arguments_clip(expression, strlen(expression))),
 				 errhint("The expression %s. %s", problem, hint)));
-	return expression;
 }
 
 static char *
@@ -102,18 +93,6 @@ timezone_argument(FunctionCallInfo fcinfo, int number, pg_tz **zone)
 	return name;
 }
 
-static char *
-catch_up_argument(FunctionCallInfo fcinfo)
-{
-	char	   *word = PG_ARGISNULL(ARG_CATCH_UP) ? "one" :
-		text_to_cstring(PG_GETARG_TEXT_PP(ARG_CATCH_UP));
-
-	if (strcmp(word, "none") != 0 && strcmp(word, "one") != 0 && strcmp(word, "all") != 0)
-		arguments_invalid(fcinfo, "catch_up", arguments_clip(word, strlen(word)),
-						  "It must be \"none\", \"one\" or \"all\".");
-	return word;
-}
-
 /* A value of jsonb, for messages. */
 static const char *
 clip_jsonb(Datum value)
@@ -124,42 +103,53 @@ clip_jsonb(Datum value)
 }
 
 static void
-headers_argument(FunctionCallInfo fcinfo, Schedule *schedule)
+set_default(Schedule *schedule, ScheduleColumn column, Datum value)
 {
-	schedule->has_headers = !PG_ARGISNULL(ARG_HEADERS);
-	if (!schedule->has_headers)
-		return;
-	schedule->headers = PG_GETARG_DATUM(ARG_HEADERS);
-	if (!JB_ROOT_IS_OBJECT(DatumGetJsonbP(schedule->headers)))
-		arguments_invalid(fcinfo, "headers",
-						  clip_jsonb(schedule->headers),
-						  "Give a JSON object, such as {\"trace\": 1}; schedule and tick are added to it.");
+	if (!schedule_has(schedule, column))
+		schedule_set(schedule, column, value);
+}
+
+static bool
+is_active(const Schedule *schedule)
+{
+	return DatumGetBool(schedule->values[SCHEDULE_ACTIVE]);
 }
 
 /* All but the queue of a schedule. */
 static void
 schedule_arguments(FunctionCallInfo fcinfo, Schedule *schedule, Cron *cron, pg_tz **zone)
 {
-	schedule->name = name_argument(fcinfo);
-	schedule->cron = cron_argument(fcinfo, ARG_CRON, cron);
-	schedule->timezone = timezone_argument(fcinfo, ARG_TIMEZONE, zone);
-	schedule->catch_up = catch_up_argument(fcinfo);
-	schedule->payload = PG_ARGISNULL(ARG_PAYLOAD) ?
-		DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")) : PG_GETARG_DATUM(ARG_PAYLOAD);
-	schedule->group_key = PG_ARGISNULL(ARG_GROUP_KEY) ? cstring_to_text("") :
-		PG_GETARG_TEXT_P_COPY(ARG_GROUP_KEY);
-	schedule->has_priority = !PG_ARGISNULL(ARG_PRIORITY);
-	schedule->priority = schedule->has_priority ? PG_GETARG_INT64(ARG_PRIORITY) : 0;
-	schedule->cost = PG_ARGISNULL(ARG_COST) ? 1 :
-		arguments_cost(fcinfo, PG_GETARG_FLOAT8(ARG_COST));
-	headers_argument(fcinfo, schedule);
-	schedule->task_name = PG_ARGISNULL(ARG_TASK_NAME) ? NULL :
-		PG_GETARG_TEXT_P_COPY(ARG_TASK_NAME);
-	schedule->subgroup_key = PG_ARGISNULL(ARG_SUBGROUP_KEY) ? NULL :
-		PG_GETARG_TEXT_P_COPY(ARG_SUBGROUP_KEY);
-	schedule->overlap = !PG_ARGISNULL(ARG_OVERLAP) && PG_GETARG_BOOL(ARG_OVERLAP);
-	schedule->active = PG_ARGISNULL(ARG_ACTIVE) || PG_GETARG_BOOL(ARG_ACTIVE);
-	if (schedule->active)
+	const char *catch_up;
+
+	(void) name_argument(fcinfo);
+	cron_argument(fcinfo, SCHEDULE_CRON, cron);
+	memset(schedule->nulls, 'n', sizeof(schedule->nulls));
+	for (int i = 0; i < SCHEDULE_ARGUMENTS; i++)
+	{
+		if (!PG_ARGISNULL(i))
+			schedule_set(schedule, i, PG_GETARG_DATUM(i));
+	}
+	schedule_set(schedule, SCHEDULE_TIMEZONE,
+				 CStringGetTextDatum(timezone_argument(fcinfo, SCHEDULE_TIMEZONE, zone)));
+	set_default(schedule, SCHEDULE_CATCH_UP, CStringGetTextDatum("one"));
+	catch_up = schedule_string(schedule, SCHEDULE_CATCH_UP);
+	if (strcmp(catch_up, "none") != 0 && strcmp(catch_up, "one") != 0 &&
+		strcmp(catch_up, "all") != 0)
+		arguments_invalid(fcinfo, "catch_up", arguments_clip(catch_up, strlen(catch_up)),
+						  "It must be \"none\", \"one\" or \"all\".");
+	set_default(schedule, SCHEDULE_PAYLOAD,
+				DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
+	set_default(schedule, SCHEDULE_GROUP_KEY, CStringGetTextDatum(""));
+	schedule_set(schedule, SCHEDULE_COST,
+				 Float8GetDatum(PG_ARGISNULL(SCHEDULE_COST) ? 1 :
+								arguments_cost(fcinfo, PG_GETARG_FLOAT8(SCHEDULE_COST))));
+	if (schedule_has(schedule, SCHEDULE_HEADERS) &&
+		!JB_ROOT_IS_OBJECT(DatumGetJsonbP(schedule->values[SCHEDULE_HEADERS])))
+		arguments_invalid(fcinfo, "headers", clip_jsonb(schedule->values[SCHEDULE_HEADERS]),
+						  "Give a JSON object, such as {\"trace\": 1}; schedule and tick are added to it.");
+	set_default(schedule, SCHEDULE_OVERLAP, BoolGetDatum(false));
+	set_default(schedule, SCHEDULE_ACTIVE, BoolGetDatum(true));
+	if (is_active(schedule))
 		proxy_calls_check_new(false);
 }
 
@@ -167,38 +157,35 @@ schedule_arguments(FunctionCallInfo fcinfo, Schedule *schedule, Cron *cron, pg_t
 static void
 queue_argument(FunctionCallInfo fcinfo, Schedule *schedule)
 {
-	NewTask		task = NEW_TASK;
+	NewTask		task;
+	text	   *queue = schedule_text(schedule, SCHEDULE_QUEUE);
 	Relation	rel;
 	QueueInfo  *info;
 
-	if (PG_ARGISNULL(ARG_QUEUE))
+	if (queue == NULL)
 		arguments_null(fcinfo, "queue", "Give the name of a queue.");
-	schedule->queue = PG_GETARG_TEXT_P_COPY(ARG_QUEUE);
-	arguments_concern(schedule->queue);
-	info = queue_open(schedule->queue, RowExclusiveLock, ACL_INSERT, &rel);
-	task.payload = schedule->payload;
-	task.group_key = schedule->group_key;
-	task.subgroup_key = schedule->subgroup_key;
-	task.has_priority = schedule->has_priority;
-	task.priority = schedule->priority;
-	task.cost = schedule->cost;
-	task.name = schedule->task_name;
+	arguments_concern(queue);
+	info = queue_open(queue, RowExclusiveLock, ACL_INSERT, &rel);
+	run_schedules_task(schedule, &task);
 	arguments_check_task(fcinfo, info, &task);
-	schedule->subgroup_key = task.subgroup_key;
+	/* An empty one is none. */
+	if (task.subgroup_key == NULL)
+		schedule->nulls[SCHEDULE_SUBGROUP_KEY] = 'n';
 	relation_close(rel, NoLock);
 }
 
 static void
-check_owner(FunctionCallInfo fcinfo, const Schedule *schedule)
+check_owner(const Schedule *schedule)
 {
+	const text *name = schedule_text(schedule, SCHEDULE_NAME);
+
 	if (OidIsValid(schedule->owner) ? !has_privs_of_role(GetUserId(), schedule->owner) :
 		!superuser())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("schedule \"%s\" belongs to role \"%s\"",
-						arguments_clip(VARDATA_ANY(schedule->name),
-									   VARSIZE_ANY_EXHDR(schedule->name)),
-						schedule->owner_name),
+						arguments_clip(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)),
+						schedule_string(schedule, SCHEDULE_OWNER)),
 				 errhint("Use that role, or another name.")));
 }
 
@@ -211,40 +198,42 @@ check_owner(FunctionCallInfo fcinfo, const Schedule *schedule)
  * is locked then, so that is looked at, too.
  */
 static bool
-lock_own(FunctionCallInfo fcinfo, text *name, Schedule *schedule)
+lock_own(text *name, Schedule *schedule)
 {
 	if (!schedule_table_find(name, false, schedule))
 		return false;
-	check_owner(fcinfo, schedule);
+	check_owner(schedule);
 	if (!schedule_table_find(name, true, schedule))
 		return false;
-	check_owner(fcinfo, schedule);
+	check_owner(schedule);
 	return true;
+}
+
+static bool
+same_word(const Schedule *a, const Schedule *b, ScheduleColumn column)
+{
+	return strcmp(schedule_string(a, column), schedule_string(b, column)) == 0;
 }
 
 /*
  * What a schedule keeps when it is replaced: its owner, and if its times stay
- * the same also the next one, which may be due already, and where @every
- * counts from.
+ * the same also where @every counts from, and the next one, which may be due
+ * already.  That is returned; DT_NOEND: there is none.
  */
-static void
+static TimestampTz
 keep_old(Schedule *schedule, const Schedule *old)
 {
 	schedule->found = old->found;
-	schedule->next_run = DT_NOEND;
-	schedule->anchor = GetCurrentTimestamp() / USECS_PER_SEC * USECS_PER_SEC;
-	schedule->owner = GetUserId();
-	schedule->owner_name = GetUserNameFromId(GetUserId(), false);
-	if (!old->found)
-		return;
-	if (OidIsValid(old->owner))
-		schedule->owner = old->owner;
-	if (old->active && strcmp(old->cron, schedule->cron) == 0 &&
-		strcmp(old->timezone, schedule->timezone) == 0)
+	schedule->owner = old->found && OidIsValid(old->owner) ? old->owner : GetUserId();
+	if (old->found && is_active(old) && same_word(old, schedule, SCHEDULE_CRON) &&
+		same_word(old, schedule, SCHEDULE_TIMEZONE))
 	{
-		schedule->next_run = old->next_run;
-		schedule->anchor = old->anchor;
+		schedule_set(schedule, SCHEDULE_ANCHOR, old->values[SCHEDULE_ANCHOR]);
+		return schedule_time(old, SCHEDULE_NEXT_RUN, DT_NOEND);
 	}
+	schedule_set_time(schedule, SCHEDULE_ANCHOR,
+					  GetCurrentTimestamp() / USECS_PER_SEC * USECS_PER_SEC);
+	return DT_NOEND;
 }
 
 static void
@@ -269,6 +258,7 @@ fairq_schedule(PG_FUNCTION_ARGS)
 	Schedule	old;
 	Cron		cron;
 	pg_tz	   *zone;
+	TimestampTz next;
 
 	arguments_begin(fcinfo);
 	schedule_arguments(fcinfo, &schedule, &cron, &zone);
@@ -276,16 +266,17 @@ fairq_schedule(PG_FUNCTION_ARGS)
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!lock_own(fcinfo, schedule.name, &old))
+		if (!lock_own(schedule_text(&schedule, SCHEDULE_NAME), &old))
 			check_room(fcinfo);
-		keep_old(&schedule, &old);
-		cron.anchor = schedule.anchor;
-		schedule.next_run = schedule.active ?
-			Min(schedule.next_run, cron_next(&cron, zone, GetCurrentTimestamp())) : DT_NOEND;
+		next = keep_old(&schedule, &old);
+		cron.anchor = schedule_time(&schedule, SCHEDULE_ANCHOR, 0);
+		next = is_active(&schedule) ?
+			Min(next, cron_next(&cron, zone, GetCurrentTimestamp())) : DT_NOEND;
+		schedule_set_time(&schedule, SCHEDULE_NEXT_RUN, next);
 	} while (!schedule_table_put(&schedule));
-	if (schedule.next_run == DT_NOEND)
+	if (next == DT_NOEND)
 		PG_RETURN_NULL();
-	PG_RETURN_TIMESTAMPTZ(schedule.next_run);
+	PG_RETURN_TIMESTAMPTZ(next);
 }
 
 /*
@@ -299,7 +290,7 @@ fairq_unschedule(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	name = name_argument(fcinfo);
-	if (!lock_own(fcinfo, name, &old))
+	if (!lock_own(name, &old))
 		PG_RETURN_BOOL(false);
 	schedule_table_remove(name);
 	PG_RETURN_BOOL(true);
@@ -318,7 +309,7 @@ fairq_cron_next(PG_FUNCTION_ARGS)
 
 	/* Messages name no queue, which the call before may have named. */
 	arguments_concern(NULL);
-	(void) cron_argument(fcinfo, 0, &cron);
+	cron_argument(fcinfo, 0, &cron);
 	(void) timezone_argument(fcinfo, 1, &zone);
 	if (PG_ARGISNULL(2) || PG_ARGISNULL(3))
 		arguments_null(fcinfo, "after", "Give a time.");
@@ -351,22 +342,18 @@ Datum
 fairq_schedule_inserted(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = own_table_trigger(fcinfo, QUEUE_SCHEMA, "schedule",
-											 TRIGGER_EVENT_BEFORE | TRIGGER_EVENT_ROW |
-											 TRIGGER_EVENT_INSERT,
-											 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW |
-											 TRIGGER_EVENT_OPMASK);
+											 TRIGGER_EVENT_BEFORE | TRIGGER_EVENT_ROW);
+	HeapTuple	row = own_table_new_row(trigger);
 	TupleDesc	columns = RelationGetDescr(trigger->tg_relation);
 	Oid			table = RelationGetRelid(trigger->tg_relation);
 	int			column = get_attnum(table, "owner_oid");
 	bool		isnull;
-	Datum		owner = heap_getattr(trigger->tg_trigtuple, get_attnum(table, "owner"), columns,
-									 &isnull);
+	Datum		owner = heap_getattr(row, get_attnum(table, "owner"), columns, &isnull);
 
 	if (isnull || column == InvalidAttrNumber)
-		return PointerGetDatum(trigger->tg_trigtuple);
+		return PointerGetDatum(row);
 	owner = ObjectIdGetDatum(get_role_oid(TextDatumGetCString(owner), true));
-	return PointerGetDatum(heap_modify_tuple_by_cols(trigger->tg_trigtuple, columns, 1,
-													 &column, &owner, &isnull));
+	return PointerGetDatum(heap_modify_tuple_by_cols(row, columns, 1, &column, &owner, &isnull));
 }
 
 /*
@@ -376,8 +363,7 @@ fairq_schedule_inserted(PG_FUNCTION_ARGS)
 Datum
 fairq_schedule_written(PG_FUNCTION_ARGS)
 {
-	(void) own_table_trigger(fcinfo, QUEUE_SCHEMA, "schedule", TRIGGER_EVENT_AFTER,
-							 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
+	(void) own_table_trigger(fcinfo, QUEUE_SCHEMA, "schedule", TRIGGER_EVENT_AFTER);
 	if (shared_memory_ready())
 		pending_schedules();
 	return PointerGetDatum(NULL);
@@ -390,7 +376,7 @@ fairq_schedule_written(PG_FUNCTION_ARGS)
 static void
 check_scheduled_task(const Schedule *schedule, QueueInfo *info, NewTask *task)
 {
-	arguments_concern(schedule->queue);
+	arguments_concern(schedule_text(schedule, SCHEDULE_QUEUE));
 	arguments_check_task(NULL, info, task);
 }
 

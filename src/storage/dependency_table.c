@@ -36,12 +36,9 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "common/contracts.h"
-#include "common/shared_memory.h"
 #include "storage/dependency_table.h"
 #include "storage/own_table.h"
 #include "xact/pending.h"
@@ -53,7 +50,6 @@
 #define BY_PREDECESSOR	"dependency_by_predecessor"
 
 /* The columns of the table, as sql/install makes them. */
-#define DEPENDENCY_QUEUE		1
 #define DEPENDENCY_TASK			2
 #define DEPENDENCY_PREDECESSOR	3
 #define DEPENDENCY_ON_DEAD		4
@@ -61,35 +57,10 @@
 
 PG_FUNCTION_INFO_V1(fairq_dependency_written);
 
-/* A read of rows of one queue by an index, in its order. */
-typedef struct TableScan
-{
-	Relation	table;
-	Relation	index;
-	SnapshotData dirty;
-	SysScanDesc scan;
-} TableScan;
-
 static Relation
 open_table(LOCKMODE lockmode)
 {
 	return own_table_open(QUEUE_SCHEMA, TABLE_NAME, lockmode);
-}
-
-static Relation
-open_index(Relation table, const char *name)
-{
-	Oid			relid = get_relname_relid(name, RelationGetNamespace(table));
-	Relation	index = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
-
-	if (index == NULL || index->rd_index == NULL || !index->rd_index->indisvalid ||
-		index->rd_index->indrelid != RelationGetRelid(table))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table \"%s.%s\" has no valid index \"%s\"", QUEUE_SCHEMA,
-						TABLE_NAME, name),
-				 errhint("Undo the change that was made to the table.")));
-	return index;
 }
 
 /*
@@ -98,28 +69,22 @@ open_index(Relation table, const char *name)
  * value or more.
  */
 static void
-begin_scan(TableScan *scan, QueueInfo *info, const char *index, int64 value,
+begin_scan(OwnScan *scan, QueueInfo *info, const char *index, int64 value,
 		   int64 from, bool all)
 {
 	bool		by_task = (strcmp(index, BY_TASK) == 0);
 	ScanKeyData keys[3];
 
-	scan->table = open_table(RowExclusiveLock);
-	scan->index = open_index(scan->table, index);
-	InitDirtySnapshot(scan->dirty);
-	ScanKeyInit(&keys[0], DEPENDENCY_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(info->name));
 	ScanKeyInit(&keys[1], by_task ? DEPENDENCY_TASK : DEPENDENCY_PREDECESSOR,
 				all ? BTGreaterEqualStrategyNumber : BTEqualStrategyNumber,
 				all ? F_INT8GE : F_INT8EQ, Int64GetDatum(value));
 	ScanKeyInit(&keys[2], by_task ? DEPENDENCY_PREDECESSOR : DEPENDENCY_TASK,
 				BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
-	scan->scan = systable_beginscan_ordered(scan->table, scan->index, &scan->dirty,
-											all ? 2 : 3, keys);
+	own_table_scan(scan, open_table(RowExclusiveLock), index, info->name, keys, all ? 2 : 3);
 }
 
 static bool
-next_row(TableScan *scan, ScanDirection direction, Dependency *row)
+next_row(OwnScan *scan, ScanDirection direction, Dependency *row)
 {
 	HeapTuple	tuple = systable_getnext_ordered(scan->scan, direction);
 
@@ -130,16 +95,15 @@ next_row(TableScan *scan, ScanDirection direction, Dependency *row)
 	row->on_dead = DatumGetChar(own_table_column(scan->table, tuple, DEPENDENCY_ON_DEAD));
 	row->failed = DatumGetBool(own_table_column(scan->table, tuple, DEPENDENCY_FAILED));
 	row->writer = scan->dirty.xmin;
-	row->busy = TransactionIdIsValid(scan->dirty.xmin) || TransactionIdIsValid(scan->dirty.xmax);
+	row->busy = own_table_busy(scan);
 	row->tid = tuple->t_self;
 	return true;
 }
 
 static void
-end_scan(TableScan *scan)
+end_scan(OwnScan *scan)
 {
-	systable_endscan_ordered(scan->scan);
-	relation_close(scan->index, AccessShareLock);
+	own_table_scan_end(scan);
 	table_close(scan->table, NoLock);
 }
 
@@ -151,7 +115,7 @@ int
 dependency_table_of_predecessor(QueueInfo *info, int64 predecessor, int64 from,
 								int max, Dependency *rows)
 {
-	TableScan	scan;
+	OwnScan		scan;
 	int			n = 0;
 
 	AssertOidLocked(info->relation);
@@ -170,7 +134,7 @@ dependency_table_of_predecessor(QueueInfo *info, int64 predecessor, int64 from,
 int
 dependency_table_of_task(QueueInfo *info, int64 task, int64 from, int max, Dependency *rows)
 {
-	TableScan	scan;
+	OwnScan		scan;
 	int			n = 0;
 
 	AssertOidLocked(info->relation);
@@ -189,7 +153,7 @@ dependency_table_of_task(QueueInfo *info, int64 task, int64 from, int max, Depen
 int
 dependency_table_all(QueueInfo *info, int64 task, int64 from, int max, Dependency *rows)
 {
-	TableScan	scan;
+	OwnScan		scan;
 	int			n = 0;
 
 	AssertOidLocked(info->relation);
@@ -216,7 +180,7 @@ dependency_table_all(QueueInfo *info, int64 task, int64 from, int max, Dependenc
 bool
 dependency_table_last(QueueInfo *info, int64 task, bool *busy)
 {
-	TableScan	scan;
+	OwnScan		scan;
 	Dependency	row;
 	bool		found = false;
 
@@ -305,21 +269,11 @@ Datum
 fairq_dependency_written(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = own_table_trigger(fcinfo, QUEUE_SCHEMA, TABLE_NAME,
-											 TRIGGER_EVENT_AFTER | TRIGGER_EVENT_ROW,
-											 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
-	Relation	table;
-	HeapTuple	old;
-	const char *name;
-	QueueState *state;
-	Oid			queue;
+											 TRIGGER_EVENT_AFTER | TRIGGER_EVENT_ROW);
+	Relation	table = trigger->tg_relation;
+	HeapTuple	old = trigger->tg_trigtuple;
+	QueueState *state = queue_catalog_state_of_row(table, old);
 
-	if (!shared_memory_ready())
-		PG_RETURN_POINTER(NULL);
-	table = trigger->tg_relation;
-	old = trigger->tg_trigtuple;
-	name = TextDatumGetCString(own_table_column(table, old, DEPENDENCY_QUEUE));
-	queue = queue_catalog_relation(name);
-	state = OidIsValid(queue) ? queue_state_find(queue) : NULL;
 	if (state == NULL)
 		PG_RETURN_POINTER(NULL);
 	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
@@ -330,8 +284,8 @@ fairq_dependency_written(PG_FUNCTION_ARGS)
 	}
 	if (!TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
 	{
-		HeapTuple	new = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : old;
-		Datum		predecessor = own_table_column(table, new, DEPENDENCY_PREDECESSOR);
+		Datum		predecessor = own_table_column(table, own_table_new_row(trigger),
+												   DEPENDENCY_PREDECESSOR);
 
 		successor_filter_add(&state->successors, DatumGetInt64(predecessor));
 	}

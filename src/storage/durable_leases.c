@@ -201,77 +201,6 @@ durable_leases_busy(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 	return status == DURABLE_BUSY;
 }
 
-/*
- * A lease is settling: its row goes with it.
- */
-void
-durable_leases_delete(Relation rel, QueueInfo *info, const LeaseInfo *lease)
-{
-	Relation	table;
-	DurableRow	row;
-	TM_FailureData tmfd;
-	TM_Result	result = TM_Ok;
-
-	if (!lease->durable)
-		return;
-	table = durable_table_require(RowExclusiveLock);
-	do
-	{
-		ItemPointerData tid;
-
-		if (!wait_for_row(table, rel, info, lease, &row))
-			break;
-		tid = row.tuple.t_self;
-		ReleaseBuffer(row.buffer);
-		result = heap_delete(table, &tid, GetCurrentCommandId(true), InvalidSnapshot,
-							 true, &tmfd, false);
-	} while (result != TM_Ok);
-	table_close(table, NoLock);
-}
-
-/*
- * The deadline of a lease was moved: so is that in its row.
- */
-void
-durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease)
-{
-	Relation	table;
-	DurableRow	row;
-	TM_FailureData tmfd;
-	TM_Result	result = TM_Ok;
-
-	if (!lease->durable)
-		return;
-	table = durable_table_require(RowExclusiveLock);
-	do
-	{
-		Datum		values[DURABLE_COLUMNS];
-		bool		nulls[DURABLE_COLUMNS] = {false};
-		bool		replace[DURABLE_COLUMNS] = {false};
-		ItemPointerData old;
-		HeapTuple	new;
-		IndexEntries entries;
-
-		if (!wait_for_row(table, rel, info, lease, &row))
-			break;
-		values[DURABLE_LEASE_UNTIL] = TimestampTzGetDatum(lease->deadline);
-		replace[DURABLE_LEASE_UNTIL] = true;
-		new = heap_modify_tuple(&row.tuple, RelationGetDescr(table), values, nulls, replace);
-		old = row.tuple.t_self;
-		ReleaseBuffer(row.buffer);
-		result = fairq_heap_update(table, &old, new, GetCurrentCommandId(true), true,
-								   &tmfd, &entries);
-		if (result == TM_Ok)
-		{
-			leases_set_durable(&lease->ref, &new->t_self);
-			/* This command may go on to settle the lease. */
-			CommandCounterIncrement();
-		}
-		heap_freetuple(new);
-	} while (result != TM_Ok);
-	table_close(table, NoLock);
-}
-
 /* ----------------------------------------------------------------
  * Writing
  * ----------------------------------------------------------------
@@ -331,4 +260,53 @@ durable_leases_write(Oid queue, const LeaseInfo *leases, int n)
 	table_close(table, NoLock);
 	/* This command may go on to settle the leases. */
 	CommandCounterIncrement();
+}
+
+/* ----------------------------------------------------------------
+ * Of leases that are there
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Delete the row of a durable lease.  Returns false if it has none any more.
+ */
+static bool
+delete_row(Relation rel, QueueInfo *info, const LeaseInfo *lease)
+{
+	Relation	table = durable_table_require(RowExclusiveLock);
+	TM_Result	result = TM_Deleted;
+	DurableRow	row;
+
+	while (result != TM_Ok && wait_for_row(table, rel, info, lease, &row))
+	{
+		ItemPointerData tid = row.tuple.t_self;
+		TM_FailureData tmfd;
+
+		ReleaseBuffer(row.buffer);
+		result = heap_delete(table, &tid, GetCurrentCommandId(true), InvalidSnapshot,
+							 true, &tmfd, false);
+	}
+	table_close(table, NoLock);
+	return result == TM_Ok;
+}
+
+/*
+ * A lease is settling: its row goes with it.
+ */
+void
+durable_leases_delete(Relation rel, QueueInfo *info, const LeaseInfo *lease)
+{
+	if (lease->durable)
+		(void) delete_row(rel, info, lease);
+}
+
+/*
+ * The deadline of a lease was moved: so is that in its row, which is written
+ * anew.
+ */
+void
+durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease)
+{
+	if (lease->durable && delete_row(rel, info, lease))
+		durable_leases_write(info->relation, lease, 1);
 }

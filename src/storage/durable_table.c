@@ -46,14 +46,8 @@ durable_table_open(LOCKMODE lockmode)
 Relation
 durable_table_require(LOCKMODE lockmode)
 {
-	Oid			relid = get_relname_relid("durable_lease", queue_catalog_schema(false));
-	Relation	table = OidIsValid(relid) ? try_relation_open(relid, lockmode) : NULL;
+	Relation	table = own_table_open(QUEUE_SCHEMA, "durable_lease", lockmode);
 
-	if (table == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" does not exist", QUEUE_SCHEMA, "durable_lease"),
-				 errhint("It is part of the extension.")));
 	/* We write no index entries. */
 	if (table->rd_rel->relam != HEAP_TABLE_AM_OID ||
 		RelationGetNumberOfAttributes(table) != DURABLE_COLUMNS ||
@@ -134,7 +128,6 @@ Datum
 fairq_durable_lease_written(PG_FUNCTION_ARGS)
 {
 	(void) own_table_trigger(fcinfo, QUEUE_SCHEMA, "durable_lease",
-							 TRIGGER_EVENT_BEFORE | TRIGGER_EVENT_ROW,
-							 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
+							 TRIGGER_EVENT_BEFORE | TRIGGER_EVENT_ROW);
 	PG_RETURN_POINTER(NULL);
 }

@@ -23,8 +23,6 @@
 #include "access/table.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -34,6 +32,7 @@
 #include "shmem/limited_groups.h"
 #include "storage/group_settings.h"
 #include "storage/lease_rows.h"
+#include "storage/own_table.h"
 
 /*
  * A row of fairq.group_setting, or a result of the same columns from weight on.
@@ -113,19 +112,14 @@ forget_others(QueueState *state, HTAB *found)
 static void
 read_rows(QueueInfo *info, HTAB *found)
 {
-	Oid			relid = get_relname_relid("group_setting", queue_catalog_schema(false));
-	Relation	rel = table_open(relid, AccessShareLock);
-	List	   *indexes = RelationGetIndexList(rel);
-	ScanKeyData key;
+	Relation	rel = own_table_open(QUEUE_SCHEMA, "group_setting", AccessShareLock);
 	SysScanDesc scan;
 	HeapTuple	tuple;
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 
 	/* Without our own changes: they are not in force yet. */
 	snapshot->curcid = FirstCommandId;
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(info->name));
-	scan = systable_beginscan(rel, indexes != NIL ? linitial_oid(indexes) : InvalidOid,
-							  indexes != NIL, snapshot, 1, &key);
+	scan = own_table_rows_of(rel, info->name, snapshot);
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		Datum		values[8];

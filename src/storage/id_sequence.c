@@ -28,7 +28,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xlog.h"
-#include "catalog/pg_collation_d.h"
 #include "catalog/pg_type_d.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
@@ -36,9 +35,7 @@
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
-#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "common/compat.h"
@@ -50,7 +47,6 @@
 #define LINEAGE_TABLE	"id_lineage"
 
 /* Columns of the table, as sql/install makes it. */
-#define LINEAGE_QUEUE	1
 #define LINEAGE_LINEAGE	2
 
 /* So many ids are left out, of the 2^48 that a node has. */
@@ -97,20 +93,11 @@ static bool
 is_remembered(const QueueInfo *info, const char *lineage)
 {
 	Relation	table = own_table_open(INTERNAL_SCHEMA, LINEAGE_TABLE, AccessShareLock);
-	List	   *indexes = RelationGetIndexList(table);
-	Oid			index = indexes == NIL ? InvalidOid : linitial_oid(indexes);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		result;
-
-	ScanKeyInit(&key, LINEAGE_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(info->name));
-	key.sk_collation = C_COLLATION_OID;
-	scan = systable_beginscan(table, index, OidIsValid(index), NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	result = HeapTupleIsValid(tuple) &&
+	SysScanDesc scan = own_table_rows_of(table, info->name, NULL);
+	HeapTuple	tuple = systable_getnext(scan);
+	bool		result = HeapTupleIsValid(tuple) &&
 		strcmp(TextDatumGetCString(own_table_column(table, tuple, LINEAGE_LINEAGE)), lineage) == 0;
+
 	systable_endscan(scan);
 	table_close(table, AccessShareLock);
 	return result;

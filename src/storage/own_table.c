@@ -14,11 +14,17 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_index.h"
 #include "executor/spi.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "common/run_as.h"
 #include "storage/own_table.h"
@@ -81,6 +87,65 @@ own_table_column(Relation table, HeapTuple tuple, AttrNumber column)
 	return heap_getattr(tuple, column, RelationGetDescr(table), &isnull);
 }
 
+/* An index of the table that has all of its rows, by its name. */
+Relation
+own_table_index(Relation table, const char *name)
+{
+	Oid			relid = get_relname_relid(name, RelationGetNamespace(table));
+	Relation	index = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+
+	if (index == NULL || index->rd_index == NULL || !index->rd_index->indisvalid ||
+		index->rd_index->indrelid != RelationGetRelid(table) ||
+		index->rd_rel->relam != BTREE_AM_OID ||
+		!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("table \"%s.%s\" has no valid index \"%s\"",
+						get_namespace_name(RelationGetNamespace(table)),
+						RelationGetRelationName(table), name),
+				 errhint("Undo the change that was made to the table.")));
+	return index;
+}
+
+/*
+ * Begin to read the rows of a queue, whose name is the first column of the
+ * table and of the index.  keys[0] is for it; n: how many keys there are.
+ */
+void
+own_table_scan(OwnScan *scan, Relation table, const char *index, const char *queue,
+			   ScanKey keys, int n)
+{
+	ScanKeyInit(&keys[0], OWN_TABLE_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(queue));
+	scan->index = own_table_index(table, index);
+	InitDirtySnapshot(scan->dirty);
+	scan->table = table;
+	scan->scan = systable_beginscan_ordered(table, scan->index, &scan->dirty, n, keys);
+}
+
+void
+own_table_scan_end(OwnScan *scan)
+{
+	systable_endscan_ordered(scan->scan);
+	index_close(scan->index, AccessShareLock);
+}
+
+/*
+ * Begin to read the rows of a queue, whose name is the first column of the
+ * table and of its first index; if its owner has dropped that, without.
+ */
+SysScanDesc
+own_table_rows_of(Relation table, const char *queue, Snapshot snapshot)
+{
+	List	   *indexes = RelationGetIndexList(table);
+	ScanKeyData key;
+
+	ScanKeyInit(&key, OWN_TABLE_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(queue));
+	return systable_beginscan(table, indexes != NIL ? linitial_oid(indexes) : InvalidOid,
+							  indexes != NIL, snapshot, 1, &key);
+}
+
 /*
  * Run a statement as the owner of its table.  The caller has connected to SPI,
  * and finds the rows there.  Returns how many.
@@ -123,8 +188,8 @@ own_table_insert(Relation table, OwnStatement *statement, Datum *values)
 }
 
 /*
- * What a trigger function of one of our tables is called with.  event: how the
- * trigger is fired, of what the mask has.
+ * What a trigger function of one of our tables is called with.  event: when the
+ * trigger is fired, and whether for each row.
  *
  * Any table can be made to call a trigger function, with rows that have nothing
  * of ours.  So a call for another table is refused (39P01) before anything of
@@ -132,11 +197,12 @@ own_table_insert(Relation table, OwnStatement *statement, Datum *values)
  */
 TriggerData *
 own_table_trigger(FunctionCallInfo fcinfo, const char *schema, const char *name,
-				  TriggerEvent event, TriggerEvent mask)
+				  TriggerEvent event)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || (trigger->tg_event & mask) != event ||
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		(trigger->tg_event & (TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW)) != event ||
 		RelationGetRelid(trigger->tg_relation) != own_table_find(schema, name))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),

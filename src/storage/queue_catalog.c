@@ -21,7 +21,6 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -30,6 +29,7 @@
 #include "shmem/lanes.h"
 #include "shmem/queue_lifecycle.h"
 #include "storage/node_table.h"
+#include "storage/own_table.h"
 #include "storage/queue_settings.h"
 
 Oid
@@ -103,29 +103,33 @@ queue_catalog_relation(const char *queue)
 }
 
 /*
+ * The queue that a row of one of our tables is about, for its trigger; NULL:
+ * nothing is kept of it in shared memory, or there is none.
+ */
+QueueState *
+queue_catalog_state_of_row(Relation table, HeapTuple tuple)
+{
+	Oid			relation = shared_memory_ready() ?
+		queue_catalog_relation(TextDatumGetCString(own_table_column(table, tuple,
+																	OWN_TABLE_QUEUE))) :
+		InvalidOid;
+
+	return OidIsValid(relation) ? queue_state_find(relation) : NULL;
+}
+
+/*
  * Read the settings of the queue info->name.  Returns false if it has none.
  */
 bool
 queue_catalog_read_settings(QueueInfo *info)
 {
-	Oid			relid = get_relname_relid("queue", queue_catalog_schema(false));
-	Relation	rel = table_open(relid, AccessShareLock);
+	Relation	rel = own_table_open(QUEUE_SCHEMA, "queue", AccessShareLock);
 	TupleDesc	tupdesc = RelationGetDescr(rel);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		found;
+	SysScanDesc scan = own_table_rows_of(rel, info->name, NULL);
+	HeapTuple	tuple = systable_getnext(scan);
+	bool		found = HeapTupleIsValid(tuple);
 	bool		own_node;
-	Oid			index = InvalidOid;
-	List	   *indexes = RelationGetIndexList(rel);
 
-	if (indexes != NIL)
-		index = linitial_oid(indexes);
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(info->name));
-	scan = systable_beginscan(rel, index, OidIsValid(index), NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	found = HeapTupleIsValid(tuple);
 	if (found)
 	{
 		/* Dropped columns count, so there may be any number of them. */
@@ -137,7 +141,7 @@ queue_catalog_read_settings(QueueInfo *info)
 		heap_deform_tuple(tuple, tupdesc, values, nulls);
 		for (int i = 0; i < QUEUE_SETTINGS; i++)
 		{
-			int			column = get_attnum(relid, queue_settings[i].column) - 1;
+			int			column = get_attnum(RelationGetRelid(rel), queue_settings[i].column) - 1;
 
 			queue_settings_store(info, i, values[column], nulls[column]);
 		}
@@ -194,22 +198,15 @@ List *
 queue_catalog_list(Snapshot snapshot)
 {
 	List	   *result = NIL;
-	Oid			schema = queue_catalog_schema(false);
-	Oid			relid = get_relname_relid("queue", schema);
-	Relation	rel = table_open(relid, AccessShareLock);
+	Relation	rel = own_table_open(QUEUE_SCHEMA, "queue", AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
 	HeapTuple	tuple;
 
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
-		bool		isnull;
-		Datum		name = heap_getattr(tuple, get_attnum(relid, "queue"),
-										RelationGetDescr(rel), &isnull);
-		char		relname[NAMEDATALEN];
-		Oid			queue;
+		Datum		name = own_table_column(rel, tuple, OWN_TABLE_QUEUE);
+		Oid			queue = queue_catalog_relation(TextDatumGetCString(name));
 
-		queue_catalog_relation_name(TextDatumGetCString(name), relname);
-		queue = get_relname_relid(relname, schema);
 		if (OidIsValid(queue))
 			result = lappend_oid(result, queue);
 	}

@@ -134,6 +134,7 @@ extern Oid	queue_catalog_member(const char *name);
 extern void queue_catalog_check_name(const text *name, char *result);
 extern void queue_catalog_relation_name(const char *queue, char *result);
 extern Oid	queue_catalog_relation(const char *queue);
+extern QueueState *queue_catalog_state_of_row(Relation table, HeapTuple tuple);
 extern bool queue_catalog_read_settings(QueueInfo *info);
 extern char *queue_catalog_name_of(Oid relation);
 extern bool queue_catalog_has_settings(const char *queue);

@@ -33,7 +33,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/pg_am_d.h"
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
 #include "common/hashfn.h"
@@ -41,23 +40,20 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "common/contracts.h"
 #include "common/maintenance_lock.h"
-#include "common/shared_memory.h"
 #include "storage/own_table.h"
 #include "storage/remembered_keys.h"
-#include "storage/table_check.h"
 #include "xact/pending_queue.h"
 
 #define TABLE_NAME		"remembered_key"
+#define BY_KEY			"remembered_key_by_key"
+#define BY_UNTIL		"remembered_key_by_until"
 
 /* The columns of the table, as sql/install makes them. */
-#define KEY_QUEUE		1
 #define KEY_UNIQUE_KEY	2
 #define KEY_TASK		3
 #define KEY_UNTIL		4
@@ -94,39 +90,6 @@ open_table(LOCKMODE lockmode)
 }
 
 /*
- * The index of the table that is on queue and another column, of all rows.
- */
-static Oid
-find_index(Relation table, AttrNumber column)
-{
-	List	   *indexes = RelationGetIndexList(table);
-	Oid			result = InvalidOid;
-	ListCell   *lc;
-
-	foreach(lc, indexes)
-	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-		Form_pg_index form = index->rd_index;
-
-		if (form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
-			form->indnkeyatts == 2 && form->indkey.values[0] == KEY_QUEUE &&
-			form->indkey.values[1] == column && !table_check_index_is_partial(index))
-			result = RelationGetRelid(index);
-		index_close(index, AccessShareLock);
-		if (OidIsValid(result))
-			break;
-	}
-	list_free(indexes);
-	if (!OidIsValid(result))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table \"%s.%s\" has no valid index on \"queue\" and \"%s\"", INTERNAL_SCHEMA,
-						TABLE_NAME, column == KEY_UNTIL ? "until" : "unique_key"),
-				 errhint("Undo the change that was made to the table.")));
-	return result;
-}
-
-/*
  * What is remembered of a key: the task of it whose time is not over.
  *
  * The caller has the lock of the key, and has just found no task of it that
@@ -139,9 +102,8 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz until = DT_NOBEGIN;
 	Relation	table;
-	SnapshotData dirty;
+	OwnScan		scan;
 	ScanKeyData keys[2];
-	SysScanDesc scan;
 	HeapTuple	tuple;
 
 	Assert(key != NULL);
@@ -151,13 +113,10 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 	if (likely(!remembered_keys_any(info)))
 		return;
 	table = open_table(AccessShareLock);
-	InitDirtySnapshot(dirty);
-	ScanKeyInit(&keys[0], KEY_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(info->name));
 	ScanKeyInit(&keys[1], KEY_UNIQUE_KEY, BTEqualStrategyNumber, F_TEXTEQ,
 				PointerGetDatum(key));
-	scan = systable_beginscan(table, find_index(table, KEY_UNIQUE_KEY), true, &dirty, 2, keys);
-	while ((tuple = systable_getnext(scan)) != NULL)
+	own_table_scan(&scan, table, BY_KEY, info->name, keys, 2);
+	while ((tuple = systable_getnext_ordered(scan.scan, ForwardScanDirection)) != NULL)
 	{
 		TimestampTz row_until = DatumGetTimestampTz(own_table_column(table, tuple, KEY_UNTIL));
 
@@ -169,11 +128,11 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 		 * One that is being deleted counts: a purge of rows by SQL may roll
 		 * back.
 		 */
-		result->busy = dirty.xmin;
+		result->busy = scan.dirty.xmin;
 		result->found = true;
 		result->task = DatumGetInt64(own_table_column(table, tuple, KEY_TASK));
 	}
-	systable_endscan(scan);
+	own_table_scan_end(&scan);
 	table_close(table, AccessShareLock);
 }
 
@@ -242,11 +201,9 @@ remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition 
 					   bool *left)
 {
 	Relation	table = open_table(RowExclusiveLock);
-	Relation	index = index_open(find_index(table, KEY_UNTIL), AccessShareLock);
 	ItemPointer tids = palloc(max * sizeof(ItemPointerData));
-	SnapshotData dirty;
+	OwnScan		scan;
 	ScanKeyData keys[2];
-	SysScanDesc scan;
 	HeapTuple	tuple;
 	int			n = 0;
 	int			looked = 0;
@@ -254,15 +211,12 @@ remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition 
 	AssertOidLocked(info->relation);
 	Assert(max > 0);
 	Assert(maintenance_lock_held(info->relation));
-	InitDirtySnapshot(dirty);
-	ScanKeyInit(&keys[0], KEY_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(info->name));
 	ScanKeyInit(&keys[1], KEY_UNTIL, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
 				TimestampTzGetDatum(from->due));
 	memset(from, 0, sizeof(IndexPosition));
 	from->due = DT_NOEND;
-	scan = systable_beginscan_ordered(table, index, &dirty, 2, keys);
-	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	own_table_scan(&scan, table, BY_UNTIL, info->name, keys, 2);
+	while ((tuple = systable_getnext_ordered(scan.scan, ForwardScanDirection)) != NULL)
 	{
 		TimestampTz until = DatumGetTimestampTz(own_table_column(table, tuple, KEY_UNTIL));
 
@@ -274,12 +228,12 @@ remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition 
 			break;
 		}
 		looked++;
-		if (TransactionIdIsValid(dirty.xmin) || TransactionIdIsValid(dirty.xmax))
+		if (own_table_busy(&scan))
 			*left = true;
 		else
 			tids[n++] = tuple->t_self;
 	}
-	systable_endscan_ordered(scan);
+	own_table_scan_end(&scan);
 	for (int i = 0; i < n; i++)
 	{
 		TM_FailureData tmfd;
@@ -290,7 +244,6 @@ remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition 
 			*left = true;
 	}
 	pfree(tids);
-	index_close(index, AccessShareLock);
 	table_close(table, NoLock);
 	return looked;
 }
@@ -304,9 +257,8 @@ remembered_keys_look_none(QueueInfo *info)
 	QueueRemembered *state = &info->state->remembered;
 	uint64		written = pg_atomic_read_u64(&state->written);
 	Relation	table;
-	SnapshotData dirty;
+	OwnScan		scan;
 	ScanKeyData key;
-	SysScanDesc scan;
 	bool		none;
 
 	AssertOidLocked(info->relation);
@@ -318,12 +270,9 @@ remembered_keys_look_none(QueueInfo *info)
 	 */
 	pg_memory_barrier();
 	table = open_table(AccessShareLock);
-	InitDirtySnapshot(dirty);
-	ScanKeyInit(&key, KEY_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(info->name));
-	scan = systable_beginscan(table, find_index(table, KEY_UNTIL), true, &dirty, 1, &key);
-	none = (systable_getnext(scan) == NULL);
-	systable_endscan(scan);
+	own_table_scan(&scan, table, BY_UNTIL, info->name, &key, 1);
+	none = (systable_getnext_ordered(scan.scan, ForwardScanDirection) == NULL);
+	own_table_scan_end(&scan);
 	table_close(table, AccessShareLock);
 	if (!none)
 		return;
@@ -340,25 +289,14 @@ Datum
 fairq_remembered_key_written(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = own_table_trigger(fcinfo, INTERNAL_SCHEMA, TABLE_NAME,
-											 TRIGGER_EVENT_AFTER | TRIGGER_EVENT_ROW,
-											 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
-	Relation	table;
-	HeapTuple	tuple;
-	const char *name;
-	QueueState *state;
-	Oid			queue;
+											 TRIGGER_EVENT_AFTER | TRIGGER_EVENT_ROW);
+	HeapTuple	tuple = own_table_new_row(trigger);
+	QueueState *state = queue_catalog_state_of_row(trigger->tg_relation, tuple);
 
-	if (!shared_memory_ready())
-		PG_RETURN_POINTER(NULL);
-	table = trigger->tg_relation;
-	tuple = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple :
-		trigger->tg_trigtuple;
-	name = TextDatumGetCString(own_table_column(table, tuple, KEY_QUEUE));
-	queue = queue_catalog_relation(name);
-	state = OidIsValid(queue) ? queue_state_find(queue) : NULL;
 	if (state != NULL)
 	{
-		TimestampTz until = DatumGetTimestampTz(own_table_column(table, tuple, KEY_UNTIL));
+		TimestampTz until = DatumGetTimestampTz(own_table_column(trigger->tg_relation, tuple,
+																 KEY_UNTIL));
 
 		pg_atomic_fetch_add_u64(&state->remembered.written, 1);
 		/* Not each by itself: forget_keys.c lets them come together. */

@@ -24,6 +24,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -36,11 +37,23 @@
 #include "storage/queue_catalog.h"
 #include "storage/schedule_table.h"
 
-/* Columns that are read, in the order of read_row. */
-#define COLUMNS \
-	"name, queue, owner, owner_oid, cron, timezone, payload, group_key, " \
-	"priority, cost, headers, catch_up, overlap, active, anchor, next_run, last_run, " \
-	"last_task, skipped, failures, task_name, subgroup_key"
+/*
+ * The columns, in the order of ScheduleColumn: what is written with a
+ * definition, $1 to $18, and what a tick writes, from $16 on.
+ */
+#define OWNER_COLUMNS	"owner, owner_oid, next_run"
+#define DEFINITION_COLUMNS \
+	"name, queue, cron, payload, group_key, priority, cost, headers, timezone, catch_up, " \
+	"overlap, active, task_name, subgroup_key, anchor, " OWNER_COLUMNS
+#define TICK_COLUMNS	"last_run, last_task, skipped, failures, last_error, last_error_at"
+#define COLUMNS			DEFINITION_COLUMNS ", " TICK_COLUMNS
+#define DEFINITION \
+	"($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"
+#define ROW_PARAMETERS \
+	SCHEDULE_COLUMNS, {TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT8OID, FLOAT8OID, \
+		JSONBOID, TEXTOID, TEXTOID, BOOLOID, BOOLOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, \
+		TEXTOID, OIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID, INT4OID, TEXTOID, \
+		TIMESTAMPTZOID}
 
 typedef enum Statement
 {
@@ -50,7 +63,8 @@ typedef enum Statement
 	WRITE_TICK,
 	FIND,
 	FIND_AND_LOCK,
-	PUT,
+	INSERT,
+	REPLACE,
 	REMOVE,
 	COUNT
 } Statement;
@@ -65,33 +79,19 @@ static OwnStatement statements[] = {
 	[LOCK_DUE] = {"SELECT " COLUMNS " FROM fairq.schedule WHERE name OPERATOR(pg_catalog.=) $1"
 		" AND active AND next_run OPERATOR(pg_catalog.<=) $2 FOR NO KEY UPDATE SKIP LOCKED",
 	2, {TEXTOID, TIMESTAMPTZOID}},
-	[WRITE_TICK] = {"UPDATE fairq.schedule SET owner = $2, owner_oid = $3, next_run = $4,"
-		" last_run = $5, last_task = $6, skipped = $7, failures = $8,"
-		" last_error = CASE WHEN $9 IS NULL THEN last_error ELSE $9 END,"
-		" last_error_at = CASE WHEN $9 IS NULL THEN last_error_at ELSE $10 END"
-		" WHERE name OPERATOR(pg_catalog.=) $1",
-		10, {TEXTOID, TEXTOID, OIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID,
-	INT4OID, TEXTOID, TIMESTAMPTZOID}},
+	[WRITE_TICK] = {"UPDATE fairq.schedule SET (" OWNER_COLUMNS ", " TICK_COLUMNS ")"
+		" = ROW($16, $17, $18, $19, $20, $21, $22, $23, $24)"
+	" WHERE name OPERATOR(pg_catalog.=) $1", ROW_PARAMETERS},
 	[FIND] = {"SELECT " COLUMNS " FROM fairq.schedule WHERE name OPERATOR(pg_catalog.=) $1",
 	1, {TEXTOID}},
 	[FIND_AND_LOCK] = {"SELECT " COLUMNS " FROM fairq.schedule"
 	" WHERE name OPERATOR(pg_catalog.=) $1 FOR UPDATE", 1, {TEXTOID}},
-	/* One that was not there is not overwritten when it has come meanwhile. */
-	[PUT] = {"INSERT INTO fairq.schedule AS s (name, queue, owner, owner_oid, cron,"
-		" timezone, payload, group_key, priority, cost, headers, catch_up, overlap, active,"
-		" anchor, next_run, task_name, subgroup_key)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $18,"
-		" $19)"
-		" ON CONFLICT (name) DO UPDATE SET queue = $2, owner = $3, owner_oid = $4,"
-		" cron = $5, timezone = $6, payload = $7, group_key = $8, priority = $9, cost = $10,"
-		" headers = $11, catch_up = $12, overlap = $13, active = $14, anchor = $15,"
-		" next_run = $16, task_name = $18, subgroup_key = $19,"
-		" failures = 0, last_error = NULL, last_error_at = NULL,"
-		" last_task = CASE WHEN s.queue OPERATOR(pg_catalog.=) $2 THEN s.last_task END"
-		" WHERE $17",
-		19, {TEXTOID, TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID,
-			INT8OID, FLOAT8OID, JSONBOID, TEXTOID, BOOLOID, BOOLOID, TIMESTAMPTZOID,
-	TIMESTAMPTZOID, BOOLOID, TEXTOID, TEXTOID}},
+	[INSERT] = {"INSERT INTO fairq.schedule (" DEFINITION_COLUMNS ")"
+	" VALUES " DEFINITION " ON CONFLICT (name) DO NOTHING", ROW_PARAMETERS},
+	[REPLACE] = {"UPDATE fairq.schedule SET (" DEFINITION_COLUMNS ")"
+		" = ROW" DEFINITION ", failures = 0, last_error = NULL, last_error_at = NULL,"
+		" last_task = CASE WHEN queue OPERATOR(pg_catalog.=) $2 THEN last_task END"
+	" WHERE name OPERATOR(pg_catalog.=) $1", ROW_PARAMETERS},
 	[REMOVE] = {"DELETE FROM fairq.schedule WHERE name OPERATOR(pg_catalog.=) $1", 1, {TEXTOID}},
 	[COUNT] = {"SELECT pg_catalog.count(*) FROM fairq.schedule", 0, {0}},
 };
@@ -132,95 +132,6 @@ schedule_table_owner(const char *name, Oid owner)
 	return get_role_oid(name, true);
 }
 
-/* A column of a row of the result; by reference, in the caller's context. */
-static Datum
-column(int row, int number, bool *isnull)
-{
-	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, number, isnull);
-}
-
-static text *
-text_column(int row, int number)
-{
-	bool		isnull;
-	Datum		value = column(row, number, &isnull);
-
-	return isnull ? NULL : DatumGetTextPCopy(value);
-}
-
-static char *
-string_column(int number)
-{
-	bool		isnull;
-	Datum		value = column(0, number, &isnull);
-
-	return isnull ? NULL : TextDatumGetCString(value);
-}
-
-static Datum
-json_column(int number, bool *found)
-{
-	bool		isnull;
-	Datum		value = column(0, number, &isnull);
-
-	*found = !isnull;
-	return isnull ? (Datum) 0 : PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
-}
-
-/* A null is 0. */
-static Datum
-plain_column(int number)
-{
-	bool		isnull;
-	Datum		value = column(0, number, &isnull);
-
-	return isnull ? (Datum) 0 : value;
-}
-
-static TimestampTz
-time_column(int number, TimestampTz null)
-{
-	bool		isnull;
-	Datum		value = column(0, number, &isnull);
-
-	return isnull ? null : DatumGetTimestampTz(value);
-}
-
-/* The columns COLUMNS of the row in hand. */
-static void
-read_row(Schedule *schedule)
-{
-	bool		isnull;
-	bool		given;
-
-	schedule->name = text_column(0, 1);
-	schedule->queue = text_column(0, 2);
-	schedule->owner_name = string_column(3);
-	schedule->owner_oid = DatumGetObjectId(plain_column(4));
-	schedule->owner = schedule_table_owner(schedule->owner_name, schedule->owner_oid);
-	schedule->cron = string_column(5);
-	schedule->timezone = string_column(6);
-	schedule->payload = json_column(7, &given);
-	schedule->group_key = text_column(0, 8);
-	schedule->priority = DatumGetInt64(column(0, 9, &isnull));
-	schedule->has_priority = !isnull;
-	schedule->cost = DatumGetFloat8(plain_column(10));
-	schedule->headers = json_column(11, &schedule->has_headers);
-	schedule->catch_up = string_column(12);
-	schedule->overlap = DatumGetBool(plain_column(13));
-	schedule->active = DatumGetBool(plain_column(14));
-	schedule->anchor = time_column(15, 0);
-	schedule->next_run = time_column(16, DT_NOEND);
-	schedule->last_run = time_column(17, DT_NOBEGIN);
-	schedule->last_task = DatumGetInt64(plain_column(18));
-	schedule->skipped = DatumGetInt64(plain_column(19));
-	schedule->failures = DatumGetInt32(plain_column(20));
-	schedule->task_name = text_column(0, 21);
-	schedule->subgroup_key = text_column(0, 22);
-	schedule->found = true;
-	schedule->error = NULL;
-}
-
 /*
  * Read the row of a statement that finds one at most, into the caller's
  * context.
@@ -235,12 +146,26 @@ read_one(Statement statement, Datum *values, Schedule *schedule)
 	if (execute(statement, values, NULL) > 0)
 	{
 		MemoryContext spi = MemoryContextSwitchTo(caller);
+		bool		nulls[SCHEDULE_COLUMNS];
 
-		read_row(schedule);
+		heap_deform_tuple(heap_copytuple(SPI_tuptable->vals[0]), SPI_tuptable->tupdesc,
+						  schedule->values, nulls);
+		for (int i = 0; i < SCHEDULE_COLUMNS; i++)
+			schedule->nulls[i] = nulls[i] ? 'n' : ' ';
+		schedule->owner = schedule_table_owner(schedule_string(schedule, SCHEDULE_OWNER),
+											   DatumGetObjectId(schedule->values[SCHEDULE_OWNER_OID]));
+		schedule->found = true;
 		MemoryContextSwitchTo(spi);
 	}
 	SPI_finish();
 	return schedule->found;
+}
+
+/* A column of a row of the result. */
+static Datum
+column(int row, int number, bool *isnull)
+{
+	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, number, isnull);
 }
 
 /*
@@ -261,9 +186,10 @@ schedule_table_due(const text *queue, TimestampTz now)
 	{
 		MemoryContext spi = MemoryContextSwitchTo(caller);
 		DueSchedule *due = palloc_object(DueSchedule);
+		bool		isnull;
 
-		due->name = text_column(i, 1);
-		due->queue = text_to_cstring(text_column(i, 2));
+		due->name = DatumGetTextPCopy(column(i, 1, &isnull));
+		due->queue = TextDatumGetCString(column(i, 2, &isnull));
 		result = lappend(result, due);
 		MemoryContextSwitchTo(spi);
 	}
@@ -278,13 +204,13 @@ TimestampTz
 schedule_table_next(TimestampTz now)
 {
 	Datum		value = TimestampTzGetDatum(now);
-	TimestampTz next;
+	bool		isnull;
 
 	SPI_connect();
 	(void) execute(FIND_NEXT, &value, NULL);
-	next = time_column(1, DT_NOEND);
+	value = column(0, 1, &isnull);
 	SPI_finish();
-	return next;
+	return isnull ? DT_NOEND : DatumGetTimestampTz(value);
 }
 
 /*
@@ -299,47 +225,36 @@ schedule_table_lock(text *name, TimestampTz now, Schedule *schedule)
 	return read_one(LOCK_DUE, values, schedule);
 }
 
-static void
-set_time(Datum *values, char *nulls, int i, TimestampTz time)
-{
-	values[i] = TimestampTzGetDatum(time);
-	nulls[i] = TIMESTAMP_NOT_FINITE(time) ? 'n' : ' ';
-}
-
-/* A role that is gone stays gone: one made in its name is another. */
-static void
-set_owner(Datum *values, const Schedule *schedule)
+/*
+ * Write a row, with what its owner is called now.  A role that is gone stays
+ * gone: one made in its name is another.  Returns whether there was one to
+ * write to.
+ */
+static bool
+write_row(Statement statement, Schedule *schedule)
 {
 	char	   *name = OidIsValid(schedule->owner) ?
 		GetUserNameFromId(schedule->owner, true) : NULL;
+	bool		written;
 
-	values[0] = CStringGetTextDatum(name != NULL ? name : schedule->owner_name);
-	values[1] = ObjectIdGetDatum(name != NULL ? schedule->owner : schedule->owner_oid);
+	if (name != NULL)
+	{
+		schedule_set(schedule, SCHEDULE_OWNER, CStringGetTextDatum(name));
+		schedule_set(schedule, SCHEDULE_OWNER_OID, ObjectIdGetDatum(schedule->owner));
+	}
+	SPI_connect();
+	written = execute(statement, schedule->values, schedule->nulls) > 0;
+	SPI_finish();
+	return written;
 }
 
 /*
  * Write what became of a tick, of a schedule that is locked.
  */
 void
-schedule_table_ticked(const Schedule *schedule, TimestampTz now)
+schedule_table_ticked(Schedule *schedule)
 {
-	Datum		values[10];
-	char		nulls[] = "          ";
-
-	values[0] = PointerGetDatum(schedule->name);
-	set_owner(values + 1, schedule);
-	set_time(values, nulls, 3, schedule->next_run);
-	set_time(values, nulls, 4, schedule->last_run);
-	values[5] = Int64GetDatum(schedule->last_task);
-	nulls[5] = schedule->last_task == 0 ? 'n' : ' ';
-	values[6] = Int64GetDatum(schedule->skipped);
-	values[7] = Int32GetDatum(schedule->failures);
-	values[8] = schedule->error ? CStringGetTextDatum(schedule->error) : (Datum) 0;
-	nulls[8] = schedule->error ? ' ' : 'n';
-	set_time(values, nulls, 9, now);
-	SPI_connect();
-	(void) execute(WRITE_TICK, values, nulls);
-	SPI_finish();
+	(void) write_row(WRITE_TICK, schedule);
 }
 
 /*
@@ -360,38 +275,9 @@ schedule_table_find(text *name, bool lock, Schedule *schedule)
  * now.
  */
 bool
-schedule_table_put(const Schedule *schedule)
+schedule_table_put(Schedule *schedule)
 {
-	Datum		values[19];
-	char		nulls[] = "                   ";
-	bool		written;
-
-	values[0] = PointerGetDatum(schedule->name);
-	values[1] = PointerGetDatum(schedule->queue);
-	set_owner(values + 2, schedule);
-	values[4] = CStringGetTextDatum(schedule->cron);
-	values[5] = CStringGetTextDatum(schedule->timezone);
-	values[6] = schedule->payload;
-	values[7] = PointerGetDatum(schedule->group_key);
-	values[8] = Int64GetDatum(schedule->priority);
-	nulls[8] = schedule->has_priority ? ' ' : 'n';
-	values[9] = Float8GetDatum(schedule->cost);
-	values[10] = schedule->headers;
-	nulls[10] = schedule->has_headers ? ' ' : 'n';
-	values[11] = CStringGetTextDatum(schedule->catch_up);
-	values[12] = BoolGetDatum(schedule->overlap);
-	values[13] = BoolGetDatum(schedule->active);
-	values[14] = TimestampTzGetDatum(schedule->anchor);
-	set_time(values, nulls, 15, schedule->next_run);
-	values[16] = BoolGetDatum(schedule->found);
-	values[17] = PointerGetDatum(schedule->task_name);
-	nulls[17] = schedule->task_name != NULL ? ' ' : 'n';
-	values[18] = PointerGetDatum(schedule->subgroup_key);
-	nulls[18] = schedule->subgroup_key != NULL ? ' ' : 'n';
-	SPI_connect();
-	written = execute(PUT, values, nulls) > 0;
-	SPI_finish();
-	return written;
+	return write_row(schedule->found ? REPLACE : INSERT, schedule);
 }
 
 void
@@ -408,11 +294,12 @@ schedule_table_remove(text *name)
 int64
 schedule_table_count(void)
 {
+	bool		isnull;
 	int64		count;
 
 	SPI_connect();
 	(void) execute(COUNT, NULL, NULL);
-	count = DatumGetInt64(plain_column(1));
+	count = DatumGetInt64(column(0, 1, &isnull));
 	SPI_finish();
 	return count;
 }

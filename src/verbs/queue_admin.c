@@ -37,6 +37,7 @@
 #include "storage/archive_look.h"
 #include "storage/group_settings.h"
 #include "storage/id_sequence.h"
+#include "storage/own_table.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "storage/row_scan.h"
@@ -54,14 +55,10 @@ uint64
 queue_admin_execute(const char *command, int n, Oid *types, Datum *values,
 					const char *nulls)
 {
-	Oid			relation = get_relname_relid("queue", queue_catalog_schema(false));
-	Oid			owner = run_as_owner_of(relation);
 	RunAs		context;
 	int			result;
 
-	if (!OidIsValid(owner))
-		elog(ERROR, "table fairq.queue is missing");
-	run_as_role(owner, &context);
+	run_as_role(own_table_owner(QUEUE_SCHEMA, "queue"), &context);
 	result = SPI_execute_with_args(command, n, types, values, nulls, false, 0);
 	run_as_end(&context);
 	if (result < 0)

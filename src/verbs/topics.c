@@ -30,10 +30,11 @@
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "nodes/value.h"
 #include "storage/sinval.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
+#include "storage/own_table.h"
 #include "storage/queue_open.h"
 #include "verbs/queue_admin.h"
 #include "verbs/topics.h"
@@ -162,32 +163,31 @@ matches_topic(const char *pattern, int pattern_len, const char *topic, int topic
 	return want.start == NULL;
 }
 
-static void
-set_parameters(const text *topic, const QueueInfo *info, Oid *types, Datum *values)
+/* Run a command on the subscription of a queue, for its owner. */
+static uint64
+execute(const char *command, const text *topic, const text *queue)
 {
-	types[0] = types[1] = TEXTOID;
-	values[0] = PointerGetDatum(topic);
-	values[1] = CStringGetTextDatum(info->name);
+	Relation	rel;
+	QueueInfo  *info = queue_admin_open(queue, &rel);
+	Oid			types[] = {TEXTOID, TEXTOID};
+	Datum		values[] = {PointerGetDatum(topic), CStringGetTextDatum(info->name)};
+	uint64		rows;
+
+	SPI_connect();
+	rows = queue_admin_execute(command, 2, types, values, "  ");
+	SPI_finish();
+	relation_close(rel, NoLock);
+	return rows;
 }
 
 /*
- * Let a queue have what is published to a topic.  For its owner.
+ * Let a queue have what is published to a topic.
  */
 void
 topics_subscribe(const text *topic, const text *queue)
 {
-	Relation	rel;
-	QueueInfo  *info = queue_admin_open(queue, &rel);
-	Oid			types[2];
-	Datum		values[2];
-
-	set_parameters(topic, info, types, values);
-	SPI_connect();
-	queue_admin_execute("INSERT INTO fairq.topic (topic, queue) VALUES ($1, $2)"
-						" ON CONFLICT DO NOTHING",
-						2, types, values, "  ");
-	SPI_finish();
-	relation_close(rel, NoLock);
+	(void) execute("INSERT INTO fairq.topic (topic, queue) VALUES ($1, $2)"
+				   " ON CONFLICT DO NOTHING", topic, queue);
 }
 
 /*
@@ -196,78 +196,40 @@ topics_subscribe(const text *topic, const text *queue)
 bool
 topics_unsubscribe(const text *topic, const text *queue)
 {
-	Relation	rel;
-	QueueInfo  *info = queue_admin_open(queue, &rel);
-	Oid			types[2];
-	Datum		values[2];
-	uint64		deleted;
-
-	set_parameters(topic, info, types, values);
-	SPI_connect();
-	deleted = queue_admin_execute("DELETE FROM fairq.topic WHERE topic OPERATOR(pg_catalog.=) $1"
-								  " AND queue OPERATOR(pg_catalog.=) $2",
-								  2, types, values, "  ");
-	SPI_finish();
-	relation_close(rel, NoLock);
-	return deleted > 0;
-}
-
-static int
-compare_names(const ListCell *a, const ListCell *b)
-{
-	return strcmp(lfirst(a), lfirst(b));
-}
-
-static bool
-has_name(List *names, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, names)
-	{
-		if (strcmp(lfirst(lc), name) == 0)
-			return true;
-	}
-	return false;
+	return execute("DELETE FROM fairq.topic WHERE topic OPERATOR(pg_catalog.=) $1"
+				   " AND queue OPERATOR(pg_catalog.=) $2", topic, queue) > 0;
 }
 
 /*
  * The names of the queues that want what is published to a topic, each once,
- * in order, so that all publishers lock them in the same one.
+ * in the order of the index, so that all publishers lock them in the same one:
+ * a list of String.
  */
 static List *
 subscribed_queues(const text *topic)
 {
 	List	   *names = NIL;
-	Relation	rel = table_open(get_relname_relid("topic", queue_catalog_schema(false)),
-								 AccessShareLock);
-	TupleDesc	tupdesc = RelationGetDescr(rel);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	Relation	rel = own_table_open(QUEUE_SCHEMA, "topic", AccessShareLock);
+	Relation	index = own_table_index(rel, "topic_pkey");
+	SysScanDesc scan = systable_beginscan_ordered(rel, index, NULL, 0, NULL);
 	HeapTuple	tuple;
 
-	while ((tuple = systable_getnext(scan)) != NULL)
+	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
-		bool		isnull;
-		text	   *pattern = DatumGetTextPP(heap_getattr(tuple, TOPIC_COLUMN_TOPIC,
-														  tupdesc, &isnull));
+		text	   *pattern = DatumGetTextPP(own_table_column(rel, tuple, TOPIC_COLUMN_TOPIC));
 		char	   *queue;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!matches_topic(VARDATA_ANY(pattern), VARSIZE_ANY_EXHDR(pattern),
 						   VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)))
 			continue;
-		queue = TextDatumGetCString(heap_getattr(tuple, TOPIC_COLUMN_QUEUE,
-												 tupdesc, &isnull));
-		names = lappend(names, queue);
+		queue = TextDatumGetCString(own_table_column(rel, tuple, TOPIC_COLUMN_QUEUE));
+		if (names == NIL || strcmp(strVal(llast(names)), queue) != 0)
+			names = lappend(names, makeString(queue));
 	}
-	systable_endscan(scan);
+	systable_endscan_ordered(scan);
+	index_close(index, AccessShareLock);
 	table_close(rel, AccessShareLock);
-	list_sort(names, compare_names);
-	for (int i = list_length(names) - 1; i > 0; i--)
-	{
-		if (strcmp(list_nth(names, i), list_nth(names, i - 1)) == 0)
-			names = list_delete_nth_cell(names, i);
-	}
 	return names;
 }
 
@@ -285,11 +247,8 @@ typedef struct Receiver
 static bool
 open_receiver(const char *name, Receiver *receiver)
 {
-	char		relname[NAMEDATALEN];
-	Oid			relation;
+	Oid			relation = queue_catalog_relation(name);
 
-	queue_catalog_relation_name(name, relname);
-	relation = get_relname_relid(relname, queue_catalog_schema(false));
 	if (!OidIsValid(relation))
 		return false;
 	receiver->info = queue_open_relation(relation, RowExclusiveLock,
@@ -314,7 +273,7 @@ topics_publish(const text *topic, const NewTask *task, TopicCheck check, void *a
 
 	foreach(lc, names)
 	{
-		if (open_receiver(lfirst(lc), &receivers[n]))
+		if (open_receiver(strVal(lfirst(lc)), &receivers[n]))
 			n++;
 	}
 
@@ -327,7 +286,7 @@ topics_publish(const text *topic, const NewTask *task, TopicCheck check, void *a
 		names = subscribed_queues(topic);
 	for (int i = 0; i < n; i++)
 	{
-		if (has_name(names, receivers[i].info->name))
+		if (list_member(names, makeString(receivers[i].info->name)))
 		{
 			receivers[i].task = *task;
 			check(receivers[i].info, &receivers[i].task, arg);

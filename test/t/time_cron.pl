@@ -6,7 +6,7 @@
 # are compared: none twice, and with catch_up 'all' none missing.  And the next time is
 # compared with an oracle, at random (fuzz/cron.py).
 #
-# Seen to fail: when set_owner() writes the name that a role had before it was renamed
+# Seen to fail: when write_row() (schedule_table.c) writes the name that a role had before it was renamed
 # the schedules that are restored are not as they were.
 
 use strict;
