@@ -157,6 +157,7 @@ class AsyncQueue(QueueBase[AsyncSource]):
         return await self._run(statements.peek(self.name, count))
 
     async def get(self, task: int) -> Optional[TaskStatus]:
+        """A task that has not ended, or is dead. Of others get_done() has what is kept."""
         return await self._run(statements.get_task(self.name, task))
 
     async def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000,
@@ -181,7 +182,7 @@ class AsyncQueue(QueueBase[AsyncSource]):
         return await self._run(statements.get_by_key(self.name, unique_key))
 
     async def get_done(self, task: int) -> Optional[DoneTask]:
-        """What is kept of a task that has ended: with its result and its progress, which is in `headers`."""
+        """What a queue with keep_done has kept of a task that has ended: how, with its result and its last progress."""
         return await self._run(statements.get_done(self.name, task))
 
     async def done(self, limit: int = 100, name: Optional[str] = None) -> List[DoneTask]:

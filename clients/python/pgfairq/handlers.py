@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
 from dataclasses import dataclass
@@ -49,6 +50,19 @@ def checked_function(value: Any, name: str) -> Optional[Callable[[Any], Any]]:
         function: Optional[Callable[[Any], Any]] = value
         return function
     raise TypeError(f"{name} of a handler must be a function of the payload, such as lambda payload: payload[\"tenant\"], not {value!r}")
+
+
+def check_parameters(function: Callable[..., Any]) -> None:
+    """A worker calls it with two arguments; without this look its first task would say that it cannot."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):     # a built-in function that has none
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise TypeError(f"a handler must take two arguments, the payload and the context, as in def send(payload, context); {function!r}"
+                        f" takes {signature}") from None
 
 
 @dataclass
@@ -106,6 +120,7 @@ class Registry:
         if is_coroutine_function(function) != self.is_async:
             wanted = "a coroutine (async def)" if self.is_async else "a function, not a coroutine"
             raise TypeError(f"the handler {function!r} must be {wanted}; Queue has functions, AsyncQueue has coroutines")
+        check_parameters(function)
         if name is not None:
             checked(name, "the name of a task")
         if name in self.handlers:

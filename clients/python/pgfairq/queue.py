@@ -161,6 +161,7 @@ class Queue(QueueBase[Source]):
         return self._run(statements.peek(self.name, count))
 
     def get(self, task: int) -> Optional[TaskStatus]:
+        """A task that has not ended, or is dead. Of others get_done() has what is kept."""
         return self._run(statements.get_task(self.name, task))
 
     def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000,
@@ -185,7 +186,7 @@ class Queue(QueueBase[Source]):
         return self._run(statements.get_by_key(self.name, unique_key))
 
     def get_done(self, task: int) -> Optional[DoneTask]:
-        """What is kept of a task that has ended: with its result and its progress, which is in `headers`."""
+        """What a queue with keep_done has kept of a task that has ended: how, with its result and its last progress."""
         return self._run(statements.get_done(self.name, task))
 
     def done(self, limit: int = 100, name: Optional[str] = None) -> List[DoneTask]:

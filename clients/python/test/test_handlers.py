@@ -6,7 +6,7 @@ group of the first for all; after_error() without the handler's delay, and with 
 without min() (the fourth attempt has no delay); Deadlines._serve() that tells nobody (the handler waits for an hour),
 Context._time_out() without its cancel (a statement goes on), _check_time() in Worker and AsyncWorker (what took too
 long is done), AsyncContext._time_out() without cancel(); within() that keeps a handler which has ended, and that does
-not wake the thread for one that is due sooner; Options without the check of names; seconds() that takes None.
+not wake the thread for one that is due sooner; Options without the check of names; seconds() that takes None; Registry.add() without check_parameters().
 """
 
 import asyncio
@@ -204,6 +204,21 @@ def test_mistakes(make_queue, options, message):
 
             kind.task("a", **options)(coroutine if kind is not queue else lambda payload, context: None)
         assert kind.registry.handlers == {}     # so that it can be made right
+
+
+@pytest.mark.parametrize("parameters", ["payload", "", "payload, context, more", "payload, *, context"])
+def test_handlers_that_no_worker_could_call(make_queue, parameters):
+    """It is said where they are made, and not by the first task."""
+    queue = make_queue()
+    for kind, prefix in ((queue, ""), (AsyncQueue(make_queue.conninfo, queue.name), "async ")):
+        made = {}
+        exec(f"{prefix}def send({parameters}): pass", made)
+        with pytest.raises(TypeError, match=r"must take two arguments, the payload and the context.* takes \("):
+            kind.task("send")(made["send"])
+        assert kind.registry.handlers == {}
+    queue.task("more")(lambda payload, context, more=None: None)
+    queue.task("any")(lambda *arguments: None)
+    queue.task("built in")(print)
 
 
 def test_times_that_are_none(make_queue):
