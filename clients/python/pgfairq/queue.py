@@ -125,10 +125,11 @@ class Queue(QueueBase[Source]):
     def task(self, name: Optional[str] = None, **options: Unpack[TaskOptions]) -> Callable[[Callable[[P, Context], R]], Handler[P, R]]:
         """Decorator: the function handles the tasks of this name; without one, those that no other handles.
 
-        What its enqueue() gives tasks, unless the call says otherwise: max_attempts; priority; group and subgroup,
-        which are functions of the payload. What its worker does: backoff, the time to the next attempt, or a list of
-        them, or a function of the attempt; timeout, after which an attempt has failed; give_up_on, exceptions after
-        which no other attempt would fare better, so that the task is dead at once.
+        What its enqueue() gives tasks, unless the call says otherwise: max_attempts, max_lost, priority, lease; group,
+        subgroup and unique_key, which are functions of the payload, with unique_for and on_duplicate; cost, a number
+        or a function. What its worker does: backoff, the time to the next attempt, or a list of them, or a function
+        of the attempt; timeout, after which an attempt has failed; give_up_on, exceptions after which no other
+        attempt would fare better, so that the task is dead at once.
         """
         check(options, TaskOptions, "task")
 
