@@ -43,19 +43,19 @@ class Handler(Handled[P, R]):
 
     def enqueue(self, payload: P, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
         """Add a task and return its id; with what its decorator says, where the call does not."""
-        options = self._options(details, payload)
-        return self.queue.enqueue(self._payload(payload), connection=connection, **options)
+        written = self._payload(payload)    # which says what is wrong with it better than a function of the handler would
+        return self.queue.enqueue(written, connection=connection, **self._options(details, payload))
 
     def enqueue_many(self, payloads: Sequence[P], *, connection: Transaction = None,
                      **details: Unpack[ManyOptions]) -> List[int]:
-        options = self._options_of_many(details, payloads)
-        return self.queue.enqueue_many(self._payloads(payloads), connection=connection, **options)
+        written = self._payloads(payloads)
+        return self.queue.enqueue_many(written, connection=connection, **self._options_of_many(details, payloads))
 
     def schedule(self, name: str, cron: str, payload: Optional[P] = None, *, connection: Transaction = None,
                  **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
         made: Any = {} if payload is None else payload
-        options = self._options(details, made, "task_name")
-        return self.queue.schedule(name, cron, self._payload(made), connection=connection, **options)
+        written = self._payload(made)
+        return self.queue.schedule(name, cron, written, connection=connection, **self._options(details, made, "task_name"))
 
     def await_result(self, task: int, timeout: Duration = 30) -> R:
         """What the handler has returned, in its type; otherwise as await_result() of the queue."""
