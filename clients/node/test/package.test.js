@@ -209,7 +209,8 @@ export const file: FileHandler<{ file: string }, { width: number }> = async (tas
 };
 const counting: Hooks = { before: (task) => { console.log(task.name); }, after: async (task, result) => {}, async around(task, context, next) { return next(); } };
 export async function main(pool: Pool, client: Client): Promise<void> {
-  const id: string = await welcome.add({ to: 'ann' }, { group: 42, client });
+  const elsewhere = resize.handledBy({ file: new URL('file:///y.js'), timeout: 5 });
+  const id: string = await elsewhere.add({ file: 'x' }) + await welcome.add({ to: 'ann' }, { group: 42, client });
   const n: number | null = await welcome.waitUntilFinished(id);
   const ids: string[] = await invoice.addMany([{ data: { shop: 1, amount: 2 }, delay: 5 }], { client });
   const width: { width: number } | null = await resize.waitUntilFinished(ids[0]);
@@ -255,6 +256,7 @@ const BAD = [
   `q.task('t', { handler: async (task: Task<A>) => 1, timeout: '5 s' });`,
   `q.task<A, string>('t', async () => 1);`,
   `q.task<A>('t', {}).handledBy(async (task) => task.data.b);`,
+  `q.task<A>('t', {}).handledBy({ handler: async () => 1, group: 5 });`,
   `new Worker('', 'q', { t: 5 });`,
   `new Worker('', 'q', { t: { handler: () => 1, timeot: 3 } });`,
   `new Worker('', 'q', { t: { handler: () => 1, backoff: () => true } });`,
