@@ -8,7 +8,8 @@ fourth attempt has no delay); Deadlines._serve() that tells nobody (the handler 
 without its cancel (a statement goes on), _check_time() in Worker and AsyncWorker (what took too long is done),
 AsyncContext._time_out() without cancel(); within() that keeps a handler which has ended, and that does not wake the
 thread for one that is due sooner; Options without the check of names; seconds() that takes None; Registry.add()
-without check_parameters().
+without check_parameters(); of_tasks() with unique_for and no key; ENQUEUE_EACH that gives unique_for to tasks without
+a key.
 """
 
 import asyncio
