@@ -78,7 +78,7 @@ class AsyncQueue(QueueBase[AsyncSource]):
     async def _run(self, statement: Statement[T], connection: Transaction = None) -> T:
         await self.ensure()
         if connection is None:
-            return await self.source.run(statement)
+            return await self.source.call(statement)
         return await run_async(connection, statement)
 
     async def ensure(self) -> None:
@@ -237,7 +237,11 @@ class AsyncQueue(QueueBase[AsyncSource]):
                   connection: Transaction = None) -> List[Task]:
         """Claim tasks and acknowledge them at once: with a connection they are done when its transaction commits, and
         given back when it does not. For what needs no worker."""
-        return await self._run(statements.pop(self.name, count, wait, groups), connection)
+        statement = statements.pop(self.name, count, wait, groups)
+        if connection is None and wait:
+            await self.ensure()
+            return await self.source.run(statement)   # it waits at the server, and is in nobody's way
+        return await self._run(statement, connection)
 
     async def maintain(self) -> int:
         """Do what the server's background worker does, for a database that has none; how many tasks that were."""

@@ -80,7 +80,7 @@ class Queue(QueueBase[Source]):
     def _run(self, statement: Statement[T], connection: Transaction = None) -> T:
         self.ensure()
         if connection is None:
-            return self.source.run(statement)
+            return self.source.call(statement)
         return run(connection, statement)
 
     def ensure(self) -> None:
@@ -241,7 +241,11 @@ class Queue(QueueBase[Source]):
             connection: Transaction = None) -> List[Task]:
         """Claim tasks and acknowledge them at once: with a connection they are done when its transaction commits, and
         given back when it does not. For what needs no worker."""
-        return self._run(statements.pop(self.name, count, wait, groups), connection)
+        statement = statements.pop(self.name, count, wait, groups)
+        if connection is None and wait:
+            self.ensure()
+            return self.source.run(statement)   # it waits at the server, and is in nobody's way
+        return self._run(statement, connection)
 
     def maintain(self) -> int:
         """Do what the server's background worker does, for a database that has none; how many tasks that were."""
