@@ -84,7 +84,7 @@ class AsyncQueue(QueueBase[AsyncSource]):
     async def ensure(self) -> None:
         """Create the queue, if that is asked for and it is not there."""
         if self._missing:
-            await self.source.run(statements.create_queue(self.name, self._settings))
+            await self.source.call(statements.create_queue(self.name, self._settings))
             self._missing = False
 
     async def close(self) -> None:

@@ -3,7 +3,7 @@
 Seen to fail: call() that is run() (a connection for each), Line and AsyncLine without their patience (who holds the
 lock that all others wait for never comes to its turn), AsyncLine.turn() that hands nothing on, and _was_handed_on()
 that does not when it is cancelled (a turn is lost), pop() that waits in the line, _forget_parents() without a new
-Line. All of these but the first hang.
+Line, AsyncQueue.ensure() that is not in the line. All of these but the first and the last hang.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ def test_many_coroutines(make_queue, database, ask, few):
     name = make_queue().name
 
     async def main():
-        queue = AsyncQueue(f"{database} application_name=coroutines", name)
+        queue = AsyncQueue(f"{database} application_name=coroutines", name, create=True)      # each finds that it may be missing
         tasks = await asyncio.gather(*[queue.enqueue(n) for n in range(90)])
         assert len(set(tasks)) == 90 and 1 <= ask(COUNT, "coroutines") <= 3
         await queue.close()
