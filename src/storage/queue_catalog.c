@@ -26,6 +26,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "common/shared_memory.h"
 #include "shmem/lanes.h"
 #include "shmem/queue_lifecycle.h"
 #include "storage/node_table.h"

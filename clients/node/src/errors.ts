@@ -38,8 +38,8 @@ export class TaskFailed extends FairqError {
   }
 }
 
-/** Where in a `last_error` its message is over: frames of Node, Python and Ruby, details, causes. */
-const AFTER_MESSAGE = /^(?:\s+at |\s+File "|\s*\S+:\d+:in |caused by: |Caused by |after \w+: |  (?:code|detail|hint): )/;
+/** Where in a `last_error` its message is over: frames of Node, Python, Ruby and Go, details, causes. */
+const AFTER_MESSAGE = /^(?:\s+at |goroutine \d+ \[|\s+File "|\s*\S+:\d+:in |caused by: |Caused by |after \w+: |  (?:code|detail|hint): )/;
 
 function partsOf(lastError: string | null): { reason: string | null; workerStack: string | null } {
   if (lastError === null) return { reason: null, workerStack: null };

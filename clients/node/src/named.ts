@@ -2,7 +2,7 @@ import type { Handler, HandlerOptions } from './handlers';
 import type { AddOptions, CallOptions, NewTask, Queue } from './queue';
 import type { ScheduleOptions } from './schedules';
 import type { TaskOptions } from './enqueue';
-import type { TaskId } from './values';
+import { checkOptions, type TaskId } from './values';
 
 /** A value, or what says it of the data of a task. */
 export type Of<Data, T> = T | ((data: Data) => T | undefined);
@@ -47,9 +47,14 @@ export class NamedTask<Data = unknown, Result = unknown> {
     }
   }
 
-  /** The same task with a handler: where what adds tasks is to be without the code that works on them. */
-  handledBy(handler: Handler<Data, Result>): NamedTask<Data, Result> {
-    return new NamedTask<Data, Result>(this.queue, this.name, { ...this.defaults, ...this.work, handler });
+  /**
+   * The same task with a handler, or a file, and options of the work: where what adds tasks is to be without the code
+   * that works on them.
+   */
+  handledBy(given: Handler<Data, Result> | HandlerOptions<Data, Result>): NamedTask<Data, Result> {
+    const work = typeof given === 'function' ? { handler: given } : given;
+    checkOptions('handledBy()', work, HANDLER_OPTIONS);
+    return new NamedTask<Data, Result>(this.queue, this.name, { ...this.defaults, ...this.work, ...work });
   }
 
   /** Adds a task, and returns its id. */

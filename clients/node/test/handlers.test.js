@@ -4,6 +4,7 @@
 // - "left to other workers": verdictOf() that looks for NoHandler in giveUpOn
 // - "has the options of the task": NamedTask.add() that does not look at the defaults; that lets them go before what is said;
 //   NamedTask.optionsOf() that says a delay beside a time
+// - "handledBy takes": NamedTask.handledBy() that takes all for the handler; without checkOptions()
 // - "has its time": Worker.work() without the timer; Run.timeOut() that does not stop the transaction; the slot that is
 //   free before the handler has ended (Worker.timeOut() that deletes the run)
 // - "when the next attempt is": verdictOf() without the backoff
@@ -91,6 +92,18 @@ test('the result of a task of a name', async (t) => {
   const id = await sum.add([1, 2, 3]);
   start({ sum });
   assert.strictEqual(await sum.waitUntilFinished(id, { timeout: 100_000 }), 6);
+});
+
+test('handledBy takes a function, or a handler with options, which go before those of the task', async (t) => {
+  const { queue, start } = await newQueue(t, { maxAttempts: 5, backoffBase: '1 h' });
+  const shared = queue.task('shared', { group: 'g', backoff: '2 h', giveUpOn: [RangeError] });
+  const worker = start({ shared: shared.handledBy({ handler: async () => { throw new TypeError('no'); }, giveUpOn: [TypeError] }) });
+  const id = await shared.add(1);
+  await until('it is dead', () => worker.seen.dead.length === 1);
+  assert.deepStrictEqual([(await queue.get(id)).attempts, (await queue.get(id)).group], [1, 'g']);
+  assert.deepStrictEqual(shared.work, { backoff: '2 h', giveUpOn: [RangeError] }); // as it was
+  assert.strictEqual(shared.handledBy({ file: '/x.js' }).work.file, '/x.js');
+  for (const wrong of [{ group: 'x' }, { handlers: () => {} }, null, 'x']) assert.throws(() => shared.handledBy(wrong), /handledBy\(\)/);
 });
 
 test('a handler has its time: then the attempt has failed, what it wrote is gone, and it has its slot until it ends', async (t) => {

@@ -227,6 +227,7 @@ test('the error of a task that was awaited has message and stack apart, whatever
   assert.deepStrictEqual(parts('Error: a\nb\n    at f (/x.js:1:2)\n    at g'), ['Error: a\nb', '    at f (/x.js:1:2)\n    at g']);
   assert.deepStrictEqual(parts('error: dup\n  code: 23505\ncaused by: x'), ['error: dup', '  code: 23505\ncaused by: x']);
   assert.deepStrictEqual(parts("KeyError: 'to'\n  File \"/app.py\", line 3, in send\n    x"), ["KeyError: 'to'", '  File "/app.py", line 3, in send\n    x']);
+  assert.deepStrictEqual(parts('panic: no\n\ngoroutine 7 [running]:\nmain.f()'), ['panic: no', 'goroutine 7 [running]:\nmain.f()']);
   assert.deepStrictEqual(parts("ArgumentError: no\n  /app/mail.rb:3:in `send'\nCaused by X"), ['ArgumentError: no', "  /app/mail.rb:3:in `send'\nCaused by X"]);
 });
 

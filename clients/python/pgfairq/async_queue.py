@@ -42,19 +42,19 @@ class AsyncHandler(Handled[P, R]):
 
     async def enqueue(self, payload: P, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
         """Add a task and return its id; with what its decorator says, where the call does not."""
-        options = self._options(details, payload)
-        return await self.queue.enqueue(self._payload(payload), connection=connection, **options)
+        written = self._payload(payload)    # which says what is wrong with it better than a function of the handler would
+        return await self.queue.enqueue(written, connection=connection, **self._options(details, payload))
 
     async def enqueue_many(self, payloads: Sequence[P], *, connection: Transaction = None,
                            **details: Unpack[ManyOptions]) -> List[int]:
-        options = self._options_of_many(details, payloads)
-        return await self.queue.enqueue_many(self._payloads(payloads), connection=connection, **options)
+        written = self._payloads(payloads)
+        return await self.queue.enqueue_many(written, connection=connection, **self._options_of_many(details, payloads))
 
     async def schedule(self, name: str, cron: str, payload: Optional[P] = None, *, connection: Transaction = None,
                        **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
         made: Any = {} if payload is None else payload
-        options = self._options(details, made, "task_name")
-        return await self.queue.schedule(name, cron, self._payload(made), connection=connection, **options)
+        written = self._payload(made)
+        return await self.queue.schedule(name, cron, written, connection=connection, **self._options(details, made, "task_name"))
 
     async def await_result(self, task: int, timeout: Duration = 30) -> R:
         """What the handler has returned, in its type; otherwise as await_result() of the queue."""
@@ -78,13 +78,13 @@ class AsyncQueue(QueueBase[AsyncSource]):
     async def _run(self, statement: Statement[T], connection: Transaction = None) -> T:
         await self.ensure()
         if connection is None:
-            return await self.source.run(statement)
+            return await self.source.call(statement)
         return await run_async(connection, statement)
 
     async def ensure(self) -> None:
         """Create the queue, if that is asked for and it is not there."""
         if self._missing:
-            await self.source.run(statements.create_queue(self.name, self._settings))
+            await self.source.call(statements.create_queue(self.name, self._settings))
             self._missing = False
 
     async def close(self) -> None:
@@ -121,10 +121,11 @@ class AsyncQueue(QueueBase[AsyncSource]):
     def task(self, name: Optional[str] = None, **options: Unpack[TaskOptions]) -> Callable[[Callable[[P, AsyncContext], Awaitable[R]]], AsyncHandler[P, R]]:
         """Decorator: the function handles the tasks of this name; without one, those that no other handles.
 
-        What its enqueue() gives tasks, unless the call says otherwise: max_attempts; priority; group and subgroup,
-        which are functions of the payload. What its worker does: backoff, the time to the next attempt, or a list of
-        them, or a function of the attempt; timeout, after which an attempt has failed; give_up_on, exceptions after
-        which no other attempt would fare better, so that the task is dead at once.
+        What its enqueue() gives tasks, unless the call says otherwise: max_attempts, max_lost, priority, lease; group,
+        subgroup and unique_key, which are functions of the payload, with unique_for and on_duplicate; cost, a number
+        or a function. What its worker does: backoff, the time to the next attempt, or a list of them, or a function
+        of the attempt; timeout, after which an attempt has failed; give_up_on, exceptions after which no other
+        attempt would fare better, so that the task is dead at once.
         """
         check(options, TaskOptions, "task")
 
@@ -157,6 +158,7 @@ class AsyncQueue(QueueBase[AsyncSource]):
         return await self._run(statements.peek(self.name, count))
 
     async def get(self, task: int) -> Optional[TaskStatus]:
+        """A task that has not ended, or is dead. Of others get_done() has what is kept."""
         return await self._run(statements.get_task(self.name, task))
 
     async def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000,
@@ -181,7 +183,7 @@ class AsyncQueue(QueueBase[AsyncSource]):
         return await self._run(statements.get_by_key(self.name, unique_key))
 
     async def get_done(self, task: int) -> Optional[DoneTask]:
-        """What is kept of a task that has ended: with its result and its progress, which is in `headers`."""
+        """What a queue with keep_done has kept of a task that has ended: how, with its result and its last progress."""
         return await self._run(statements.get_done(self.name, task))
 
     async def done(self, limit: int = 100, name: Optional[str] = None) -> List[DoneTask]:
@@ -235,7 +237,11 @@ class AsyncQueue(QueueBase[AsyncSource]):
                   connection: Transaction = None) -> List[Task]:
         """Claim tasks and acknowledge them at once: with a connection they are done when its transaction commits, and
         given back when it does not. For what needs no worker."""
-        return await self._run(statements.pop(self.name, count, wait, groups), connection)
+        statement = statements.pop(self.name, count, wait, groups)
+        if connection is None and wait:
+            await self.ensure()
+            return await self.source.run(statement)   # it waits at the server, and is in nobody's way
+        return await self._run(statement, connection)
 
     async def maintain(self) -> int:
         """Do what the server's background worker does, for a database that has none; how many tasks that were."""

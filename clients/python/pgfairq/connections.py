@@ -6,8 +6,9 @@ import asyncio
 import os
 import select
 import threading
+from collections import deque
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Iterator, List, Optional, Protocol, Set, TypeVar, Union, cast
+from typing import Any, AsyncIterator, Awaitable, Callable, Deque, Dict, Iterator, List, Optional, Protocol, Set, TypeVar, Union, cast
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -85,6 +86,68 @@ async def run_async(connection: "AsyncConnection[Any]", statement: Statement[T])
         return statement.read(await cursor.fetchall())
 
 
+CALLS = 10          # of an application that are under way at a time on connections of our own; a pool has its own bound
+PATIENCE = 1.0      # seconds; then a call takes one more, for those before it may wait for locks that only it can free
+
+
+class Line:
+    """Where calls of threads wait for their turn, so that a thousand at a time do not make as many connections."""
+
+    def __init__(self) -> None:
+        self._under_way = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._under_way < CALLS, PATIENCE)
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify()
+
+
+class AsyncLine:
+    """The same for the tasks of an event loop: who has had a turn hands it on, to the first in line."""
+
+    def __init__(self) -> None:
+        self._under_way = 0
+        self._waiting: Deque["asyncio.Future[None]"] = deque()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        if self._under_way < CALLS or not await self._was_handed_on():
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            self._hand_on()
+
+    async def _was_handed_on(self) -> bool:
+        place: "asyncio.Future[None]" = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await asyncio.wait([place], timeout=PATIENCE)
+        except asyncio.CancelledError:
+            if place.done():
+                self._hand_on()
+            raise
+        finally:
+            place.cancel()      # which does nothing to one that was handed on
+        return not place.cancelled()
+
+    def _hand_on(self) -> None:
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._under_way -= 1
+
+
 class Source:
     """Lends connections in autocommit mode, to any number of threads."""
 
@@ -96,6 +159,7 @@ class Source:
             conninfo_to_dict(given)  # says at once what is wrong with it
         self.given = given
         self._idle: List["Connection[Any]"] = []
+        self._line = Line()
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._changed: Set[int] = set()  # connections of a pool that are not in autocommit mode for others
@@ -159,6 +223,16 @@ class Source:
         with self.connection() as connection:
             return run(connection, statement)
 
+    def call(self, statement: Statement[T]) -> T:
+        """What an application asks, and the server answers at once."""
+        if not isinstance(self.given, str) and hasattr(self.given, "getconn"):
+            return self.run(statement)
+        with self._lock:
+            self._forget_parents()
+            line = self._line
+        with line.turn():
+            return self.run(statement)
+
     def close(self) -> None:
         """Closes what is idle. A pool is its owner's to close."""
         with self._lock:
@@ -172,6 +246,7 @@ class Source:
         if self._process != os.getpid():
             self._process = os.getpid()
             self._idle = []
+            self._line = Line()
 
 
 class AsyncSource:
@@ -185,6 +260,7 @@ class AsyncSource:
             conninfo_to_dict(given)
         self.given = given
         self._idle: List["AsyncConnection[Any]"] = []
+        self._line = AsyncLine()
         self._owner: Optional[object] = None
         self._changed: Set[int] = set()
 
@@ -244,6 +320,14 @@ class AsyncSource:
         async with self.connection() as connection:
             return await run_async(connection, statement)
 
+    async def call(self, statement: Statement[T]) -> T:
+        """What an application asks, and the server answers at once."""
+        if not isinstance(self.given, str) and hasattr(self.given, "getconn"):
+            return await self.run(statement)
+        self._forget_others()
+        async with self._line.turn():
+            return await self.run(statement)
+
     async def close(self) -> None:
         self._forget_others()
         idle, self._idle = self._idle, []
@@ -258,3 +342,4 @@ class AsyncSource:
         if not self._is_mine():
             self._owner = (os.getpid(), id(asyncio.get_running_loop()))
             self._idle = []
+            self._line = AsyncLine()

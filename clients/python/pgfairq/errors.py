@@ -33,11 +33,15 @@ class NoConnection(FairqError):
 
 
 class TaskFailed(FairqError):
-    """A task that was awaited has not been acknowledged."""
+    """A task that was awaited has not been acknowledged.
 
-    def __init__(self, message: str, outcome: Optional[Outcome]) -> None:
+    Its message says what the worker's error says; where in the worker's code that was is in outcome.last_error alone.
+    """
+
+    def __init__(self, message: str, outcome: Optional[Outcome], reason: Optional[str] = None) -> None:
         super().__init__(message)
         self.outcome = outcome
+        self.reason = reason    # type and message of the last error
 
 
 class AwaitTimeout(FairqError, TimeoutError):

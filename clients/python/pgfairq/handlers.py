@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequen
 from .errors import exceptions
 from .hooks import is_coroutine_function
 from .payloads import Typed, Unread, annotated
-from .values import Duration, duration, seconds
+from .values import Duration, duration, seconds, text
 from .values import task_name as checked
 
 log = logging.getLogger("pgfairq")
@@ -49,6 +50,46 @@ def checked_function(value: Any, name: str) -> Optional[Callable[[Any], Any]]:
         function: Optional[Callable[[Any], Any]] = value
         return function
     raise TypeError(f"{name} of a handler must be a function of the payload, such as lambda payload: payload[\"tenant\"], not {value!r}")
+
+
+def checked_cost(value: Any) -> Any:
+    if callable(value):
+        return checked_function(value, "cost")
+    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0):
+        return value
+    raise ValueError(f"cost must be a number above 0, or a function of the payload, not {value!r}")
+
+
+OF_SCHEDULES = ("group", "subgroup", "priority", "cost")    # which a scheduled task has; all else is of those that are enqueued
+OF_KEYS = ("unique_for", "on_duplicate")                    # which only a task with a unique key has
+
+
+def of_tasks(given: Mapping[str, Any]) -> Dict[str, Any]:
+    """What a handler says of its tasks: values, and functions of the payload."""
+    on_duplicate = given.get("on_duplicate")
+    said = {"max_attempts": checked_number(given.get("max_attempts"), "max_attempts", 0),
+            "max_lost": checked_number(given.get("max_lost"), "max_lost", 0),
+            "priority": checked_number(given.get("priority"), "priority"), "cost": checked_cost(given.get("cost")),
+            "lease": duration(given.get("lease"), "lease"), "unique_for": duration(given.get("unique_for"), "unique_for"),
+            "on_duplicate": None if on_duplicate is None else text(on_duplicate, "on_duplicate"),
+            **{name: checked_function(given.get(name), name) for name in ("group", "subgroup", "unique_key")}}
+    for name in OF_KEYS:
+        if said[name] is not None and said["unique_key"] is None:
+            raise ValueError(f"{name} of a handler is for tasks with a key: give it unique_key, a function of the payload, too")
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def check_parameters(function: Callable[..., Any]) -> None:
+    """A worker calls it with two arguments; without this look its first task would say that it cannot."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):     # a built-in function that has none
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise TypeError(f"a handler must take two arguments, the payload and the context, as in def send(payload, context); {function!r}"
+                        f" takes {signature}") from None
 
 
 @dataclass
@@ -106,6 +147,7 @@ class Registry:
         if is_coroutine_function(function) != self.is_async:
             wanted = "a coroutine (async def)" if self.is_async else "a function, not a coroutine"
             raise TypeError(f"the handler {function!r} must be {wanted}; Queue has functions, AsyncQueue has coroutines")
+        check_parameters(function)
         if name is not None:
             checked(name, "the name of a task")
         if name in self.handlers:
@@ -138,9 +180,7 @@ class Handled(Generic[P, R]):
     """A handler, as its decorator leaves it: call it as ever, or enqueue a task for it."""
 
     def __init__(self, queue: Any, name: Optional[str], function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-        self.defaults = {"max_attempts": checked_number(given.get("max_attempts"), "max_attempts", 0),
-                         "priority": checked_number(given.get("priority"), "priority")}
-        self.keys = {option: checked_function(given.get(option), option) for option in ("group", "subgroup")}
+        self.defaults = of_tasks(given)
         self.registered = queue.registry.add(name, function, given)
         self.queue = queue
         self.name = name
@@ -164,22 +204,19 @@ class Handled(Generic[P, R]):
         return f"<task {self.name!r} of queue {self.queue.name!r}>"
 
     def _options(self, given: Mapping[str, Any], payload: Any, option: str = "name") -> Dict[str, Any]:
-        """What a task is enqueued with: what the call says, else the handler."""
-        options: Dict[str, Any] = {
-            name: value for name, value in self.defaults.items() if value is not None and (option == "name" or name == "priority")}
-        for name, key_of in self.keys.items():
-            if key_of is not None and name not in given:
-                options[name] = key_of(payload)
-        if self.name is not None:
-            options[option] = self.name
-        return {**options, **given, **({} if self.name is None else {option: self.name})}
+        """What a task is enqueued with, or a schedule has: what the call says, else the handler."""
+        return self._with({name: value(payload) if callable(value) else value for name, value in self.defaults.items()
+                           if name not in given and (option == "name" or name in OF_SCHEDULES)}, given, option)
 
     def _options_of_many(self, given: Mapping[str, Any], payloads: Sequence[Any]) -> Dict[str, Any]:
-        options: Dict[str, Any] = {name: value for name, value in self.defaults.items() if value is not None}
-        for name, key_of in self.keys.items():
-            if key_of is not None and name not in given:
-                options[name] = [key_of(payload) for payload in payloads]
-        return {**options, **given, **({} if self.name is None else {"name": self.name})}
+        return self._with({name: [value(payload) for payload in payloads] if callable(value) else value
+                           for name, value in self.defaults.items() if name not in given}, given)
+
+    def _with(self, own: Mapping[str, Any], given: Mapping[str, Any], option: str = "name") -> Dict[str, Any]:
+        options = {**own, **given}
+        if options.get("unique_key") is None:
+            options = {name: value for name, value in options.items() if name not in OF_KEYS or name in given}
+        return options if self.name is None else {**options, option: self.name}
 
     def _payload(self, payload: Any) -> Any:
         return self._payloads([payload])[0]

@@ -39,6 +39,10 @@ def ends(history: Optional[str]) -> List[TaskEnd]:
     return found
 
 
+def progress_of(headers: Any) -> Any:
+    return headers.get("progress") if isinstance(headers, dict) else None
+
+
 @dataclass(frozen=True)
 class Task:
     """A task that peek shows."""
@@ -84,7 +88,7 @@ class TaskStatus:
     @property
     def progress(self) -> Any:
         """What the handler has told with context.progress(), or None."""
-        return self.headers.get("progress") if isinstance(self.headers, dict) else None
+        return progress_of(self.headers)
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,11 @@ class DoneTask:
     lost: int
     history: List[TaskEnd]
     subgroup: Optional[str]
+
+    @property
+    def progress(self) -> Any:
+        """What the handler has told last with context.progress(), or None."""
+        return progress_of(self.headers)
 
 
 @dataclass(frozen=True)

@@ -104,9 +104,15 @@ class TaskOptions(TypedDict, total=False):
     """What @queue.task() says of a handler, beside the name. None is the queue's."""
 
     max_attempts: Optional[int]
+    max_lost: Optional[int]
     priority: Optional[int]
+    cost: Union[float, Callable[[Any], float], None]
+    lease: Optional[Duration]
     group: Optional[Callable[[Any], Any]]       # a Group of the payload; a type checker knows neither
     subgroup: Optional[Callable[[Any], Any]]
+    unique_key: Optional[Callable[[Any], Any]]
+    unique_for: Optional[Duration]
+    on_duplicate: Optional[str]
     backoff: Optional[Backoffs]
     timeout: Optional[Duration]
     give_up_on: Exceptions

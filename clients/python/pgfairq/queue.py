@@ -43,19 +43,19 @@ class Handler(Handled[P, R]):
 
     def enqueue(self, payload: P, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
         """Add a task and return its id; with what its decorator says, where the call does not."""
-        options = self._options(details, payload)
-        return self.queue.enqueue(self._payload(payload), connection=connection, **options)
+        written = self._payload(payload)    # which says what is wrong with it better than a function of the handler would
+        return self.queue.enqueue(written, connection=connection, **self._options(details, payload))
 
     def enqueue_many(self, payloads: Sequence[P], *, connection: Transaction = None,
                      **details: Unpack[ManyOptions]) -> List[int]:
-        options = self._options_of_many(details, payloads)
-        return self.queue.enqueue_many(self._payloads(payloads), connection=connection, **options)
+        written = self._payloads(payloads)
+        return self.queue.enqueue_many(written, connection=connection, **self._options_of_many(details, payloads))
 
     def schedule(self, name: str, cron: str, payload: Optional[P] = None, *, connection: Transaction = None,
                  **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
         made: Any = {} if payload is None else payload
-        options = self._options(details, made, "task_name")
-        return self.queue.schedule(name, cron, self._payload(made), connection=connection, **options)
+        written = self._payload(made)
+        return self.queue.schedule(name, cron, written, connection=connection, **self._options(details, made, "task_name"))
 
     def await_result(self, task: int, timeout: Duration = 30) -> R:
         """What the handler has returned, in its type; otherwise as await_result() of the queue."""
@@ -80,7 +80,7 @@ class Queue(QueueBase[Source]):
     def _run(self, statement: Statement[T], connection: Transaction = None) -> T:
         self.ensure()
         if connection is None:
-            return self.source.run(statement)
+            return self.source.call(statement)
         return run(connection, statement)
 
     def ensure(self) -> None:
@@ -125,10 +125,11 @@ class Queue(QueueBase[Source]):
     def task(self, name: Optional[str] = None, **options: Unpack[TaskOptions]) -> Callable[[Callable[[P, Context], R]], Handler[P, R]]:
         """Decorator: the function handles the tasks of this name; without one, those that no other handles.
 
-        What its enqueue() gives tasks, unless the call says otherwise: max_attempts; priority; group and subgroup,
-        which are functions of the payload. What its worker does: backoff, the time to the next attempt, or a list of
-        them, or a function of the attempt; timeout, after which an attempt has failed; give_up_on, exceptions after
-        which no other attempt would fare better, so that the task is dead at once.
+        What its enqueue() gives tasks, unless the call says otherwise: max_attempts, max_lost, priority, lease; group,
+        subgroup and unique_key, which are functions of the payload, with unique_for and on_duplicate; cost, a number
+        or a function. What its worker does: backoff, the time to the next attempt, or a list of them, or a function
+        of the attempt; timeout, after which an attempt has failed; give_up_on, exceptions after which no other
+        attempt would fare better, so that the task is dead at once.
         """
         check(options, TaskOptions, "task")
 
@@ -161,6 +162,7 @@ class Queue(QueueBase[Source]):
         return self._run(statements.peek(self.name, count))
 
     def get(self, task: int) -> Optional[TaskStatus]:
+        """A task that has not ended, or is dead. Of others get_done() has what is kept."""
         return self._run(statements.get_task(self.name, task))
 
     def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000,
@@ -185,7 +187,7 @@ class Queue(QueueBase[Source]):
         return self._run(statements.get_by_key(self.name, unique_key))
 
     def get_done(self, task: int) -> Optional[DoneTask]:
-        """What is kept of a task that has ended: with its result and its progress, which is in `headers`."""
+        """What a queue with keep_done has kept of a task that has ended: how, with its result and its last progress."""
         return self._run(statements.get_done(self.name, task))
 
     def done(self, limit: int = 100, name: Optional[str] = None) -> List[DoneTask]:
@@ -239,7 +241,11 @@ class Queue(QueueBase[Source]):
             connection: Transaction = None) -> List[Task]:
         """Claim tasks and acknowledge them at once: with a connection they are done when its transaction commits, and
         given back when it does not. For what needs no worker."""
-        return self._run(statements.pop(self.name, count, wait, groups), connection)
+        statement = statements.pop(self.name, count, wait, groups)
+        if connection is None and wait:
+            self.ensure()
+            return self.source.run(statement)   # it waits at the server, and is in nobody's way
+        return self._run(statement, connection)
 
     def maintain(self) -> int:
         """Do what the server's background worker does, for a database that has none; how many tasks that were."""

@@ -9,6 +9,7 @@ from .errors import AwaitTimeout, TaskFailed
 from .handlers import Registry
 from .hooks import OF_TASKS, OF_WORKERS, F, Hooks, Sending
 from .models import Outcome
+from .report import without_frames
 from .statements import Details, Statement
 
 S = TypeVar("S")
@@ -100,5 +101,5 @@ def result_of(queue: str, task: int, outcome: Any) -> Any:
         return outcome.result
     if not outcome.ended:
         raise AwaitTimeout(f"task {task} of queue {queue!r} has not ended in time: it is {outcome.state}")
-    because = f": {outcome.last_error}" if outcome.last_error else ""
-    raise TaskFailed(f"task {task} of queue {queue!r} is {outcome.state}{because}", outcome)
+    reason = None if outcome.last_error is None else without_frames(outcome.last_error)
+    raise TaskFailed(f"task {task} of queue {queue!r} is {outcome.state}{': ' + reason if reason else ''}", outcome, reason)

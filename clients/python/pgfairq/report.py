@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from typing import Any, Tuple
 
 LONGEST = 8000
 OWN = __file__.rsplit("report.py", 1)[0]
 FRAMES = 30
+
+# Where in a last_error its message is over: frames of Python, Node, Ruby and Go, details, causes.
+AFTER_MESSAGE = re.compile(r'\s+File "|\s+at |\s*\S+:\d+:in |goroutine \d+ \[|after \w+: |[Cc]aused by:? |  (?:code|detail|hint): ')
 
 
 def clean(text: str, longest: int = LONGEST) -> str:
@@ -41,6 +45,13 @@ def error_text(error: BaseException) -> str:
     except Exception:
         where = ""
     return clean(f"{clean(message, LONGEST // 2)}\n{where}".strip())
+
+
+def without_frames(last_error: str) -> str:
+    """Type and message, of whatever library has written it."""
+    lines = last_error.split("\n")
+    end = next((n for n, line in enumerate(lines) if n > 0 and AFTER_MESSAGE.match(line)), len(lines))
+    return "\n".join(lines[:end]).rstrip()
 
 
 def without_own_frames(error: BaseException) -> Tuple[Any, Any, Any]:

@@ -161,8 +161,8 @@ def publish(topic: str, payload: Any, details: Details) -> Statement[int]:
 ENQUEUE_EACH = b"""
 SELECT t.n, fairq.enqueue(%s, t.payload, group_key => t.group_key, priority => t.priority, cost => t.cost,
         run_at => t.run_at, delay => t.delay, unique_key => t.unique_key, headers => t.headers, expires_at => t.expires_at,
-        on_duplicate => %s, unique_for => %s::interval, max_attempts => %s::int, max_lost => %s::int, lease => %s::interval,
-        name => t.name, subgroup_key => t.subgroup_key)
+        on_duplicate => %s, unique_for => CASE WHEN t.unique_key IS NOT NULL THEN %s::interval END, max_attempts => %s::int,
+        max_lost => %s::int, lease => %s::interval, name => t.name, subgroup_key => t.subgroup_key)
 FROM (
     SELECT * FROM ROWS FROM (jsonb_array_elements(%s::jsonb), unnest(%s::text[]), unnest(%s::bigint[]), unnest(%s::float8[]),
             unnest(%s::timestamptz[]), unnest(%s::interval[]), unnest(%s::text[]), jsonb_array_elements(%s::jsonb),

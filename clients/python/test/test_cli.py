@@ -1,7 +1,7 @@
 """The command pgfairq: what it prints, and that no tenant steers the terminal with it.
 
 Seen to fail: output.cell() without printable() (the terminal is cleared), purge without
-its question, revive_some() without its ids in order (it never ends).
+its question, revive_some() without its ids in order (it never ends), worker.run() without the name.
 """
 
 import json
@@ -109,6 +109,23 @@ def test_schedules(make_queue, database):
 def test_workers_that_cannot_be(database, place, message):
     environment = {**os.environ, "APP_CONNINFO": database}
     assert message in pgfairq(database, "worker", place, code=1, cwd=HERE, env=environment)
+
+
+def test_the_name_of_a_worker(make_queue, database, tmp_path):
+    """With all processes: that of the session, and so of the history of its tasks."""
+    queue = make_queue(max_attempts=1)
+    (tmp_path / "app.py").write_text(f"""
+from pgfairq import AsyncQueue
+letters = AsyncQueue({database!r}, {queue.name!r})
+
+@letters.task()
+async def fail(payload, context):
+    raise ValueError
+""")
+    task = queue.enqueue(1)
+    pgfairq(database, "worker", "app:letters", "--drain", "--name", "mailer 1", cwd=tmp_path)
+    (end,) = queue.get(task).history
+    assert end.worker.startswith('session "mailer 1"')
 
 
 def test_the_live_table(make_queue, database):

@@ -1,12 +1,15 @@
 """What @queue.task() says of a handler: of its tasks when they are enqueued, and of its attempts.
 
 Seen to fail: Handled._options() without its look at what the call says (a priority and a group of the call are those
-of the handler), and with defaults for schedules (max_attempts, which they have not); _options_of_many() with the
-group of the first for all; after_error() without the handler's delay, and with it before Retry; Registered.delay()
-without min() (the fourth attempt has no delay); Deadlines._serve() that tells nobody (the handler waits for an hour),
-Context._time_out() without its cancel (a statement goes on), _check_time() in Worker and AsyncWorker (what took too
-long is done), AsyncContext._time_out() without cancel(); within() that keeps a handler which has ended, and that does
-not wake the thread for one that is due sooner; Options without the check of names; seconds() that takes None.
+of the handler), and with defaults for schedules (max_attempts, which they have not); _options_of_many() with the group
+of the first for all; after_error() without the handler's delay, and with it before Retry; _with() that keeps
+unique_for for tasks without a key, _options() with a schedule's unique_key; Registered.delay() without min() (the
+fourth attempt has no delay); Deadlines._serve() that tells nobody (the handler waits for an hour), Context._time_out()
+without its cancel (a statement goes on), _check_time() in Worker and AsyncWorker (what took too long is done),
+AsyncContext._time_out() without cancel(); within() that keeps a handler which has ended, and that does not wake the
+thread for one that is due sooner; Options without the check of names; seconds() that takes None; Registry.add()
+without check_parameters(); of_tasks() with unique_for and no key; ENQUEUE_EACH that gives unique_for to tasks without
+a key.
 """
 
 import asyncio
@@ -44,6 +47,38 @@ def test_what_tasks_are_enqueued_with(make_queue):
     assert (one.task_name, one.group, one.subgroup) == ("send", "5", None)
     queue.unschedule("options")
     assert of(queue.enqueue({}, name="send")) == ("send", 9, 4, "", None)     # the queue knows nothing of its handlers
+
+
+def test_costs_and_keys_that_tasks_are_enqueued_with(make_queue):
+    queue = make_queue(max_lost=9)
+
+    @queue.task("index", max_lost=2, lease=60, cost=lambda payload: payload["pages"], unique_key=lambda payload: payload.get("url"),
+                unique_for=3600, on_duplicate="replace")
+    def index(payload, context):
+        pass
+
+    @queue.task("fixed", cost=2.5)
+    def fixed(payload, context):
+        pass
+
+    def of(task):
+        found = queue.get(task)
+        return found.unique_key, found.cost, found.max_lost, found.lease, found.payload["pages"]
+
+    first = index.enqueue({"url": "/a", "pages": 3})
+    assert of(first) == ("/a", 3.0, 2, timedelta(minutes=1), 3)
+    assert index.enqueue({"url": "/a", "pages": 4}) == first and of(first)[4] == 4              # replaced
+    assert index.enqueue({"url": "/a", "pages": 5}, on_duplicate="keep") == first and of(first)[4] == 4
+    none, other = index.enqueue_many([{"pages": 1}, {"url": "/b", "pages": 7}])
+    assert [of(task)[:3] for task in (none, other)] == [(None, 1.0, 2), ("/b", 7.0, 2)]
+    assert of(index.enqueue({"url": "/a", "pages": 1}, unique_key=None, cost=9, max_lost=None))[:3] == (None, 9.0, 9)
+    assert of(index.enqueue({"pages": 1}))[0] is None
+    assert queue.cancel(first) and index.enqueue({"url": "/a", "pages": 1}) == first            # it is remembered for an hour
+    assert of(fixed.enqueue({"pages": 0}))[:2] == (None, 2.5)
+    index.schedule("costly", "@hourly", {"url": "/a", "pages": 6})                              # which has no keys
+    (one,) = queue.schedules()
+    queue.unschedule("costly")
+    assert (one.task_name, one.cost) == ("index", 6.0)
 
 
 @pytest.mark.parametrize("backoff, delays", [
@@ -194,6 +229,9 @@ def test_timeouts_of_coroutines(database):
     ({"backoff": -1}, "backoff must be a time from 0 on"), ({"backoff": []}, "backoff must be"), ({"backoff": "soon"}, "backoff must be a timedelta"),
     ({"backoff": [1, None]}, "backoff must be"), ({"timeout": 0}, "timeout must be above 0, not 0"), ({"timeout": "1"}, "timeout must be a timedelta"),
     ({"group": "tenant"}, "group of a handler must be a function of the payload"), ({"subgroup": 5}, "subgroup of a handler"),
+    ({"unique_key": "url"}, "unique_key of a handler must be a function"), ({"cost": 0}, "cost must be a number above 0, or a function"),
+    ({"cost": "much"}, "cost must be"), ({"max_lost": -1}, "max_lost must be a whole number from 0 on"), ({"lease": "1 min"}, "lease must be a timedelta"),
+    ({"unique_for": 60}, "unique_for of a handler is for tasks with a key: give it unique_key"), ({"on_duplicate": 1}, "on_duplicate must be a str"),
     ({"priority": "high"}, "priority must be a whole number, not 'high'"), ({"max_retries": 3}, "task has no argument 'max_retries'; there are:")])
 def test_mistakes(make_queue, options, message):
     queue = make_queue()
@@ -204,6 +242,21 @@ def test_mistakes(make_queue, options, message):
 
             kind.task("a", **options)(coroutine if kind is not queue else lambda payload, context: None)
         assert kind.registry.handlers == {}     # so that it can be made right
+
+
+@pytest.mark.parametrize("parameters", ["payload", "", "payload, context, more", "payload, *, context"])
+def test_handlers_that_no_worker_could_call(make_queue, parameters):
+    """It is said where they are made, and not by the first task."""
+    queue = make_queue()
+    for kind, prefix in ((queue, ""), (AsyncQueue(make_queue.conninfo, queue.name), "async ")):
+        made = {}
+        exec(f"{prefix}def send({parameters}): pass", made)
+        with pytest.raises(TypeError, match=r"must take two arguments, the payload and the context.* takes \("):
+            kind.task("send")(made["send"])
+        assert kind.registry.handlers == {}
+    queue.task("more")(lambda payload, context, more=None: None)
+    queue.task("any")(lambda *arguments: None)
+    queue.task("built in")(print)
 
 
 def test_times_that_are_none(make_queue):

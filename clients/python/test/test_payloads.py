@@ -5,7 +5,8 @@ decode() without its checks (a text arrives as an int), and without that for lar
 that takes all that isdigit() for a number (ValueError, which does not say where), of_fields() without its defaults,
 Registered.payload() and result() without the types (a dict arrives; a dataclass as a result fails the task),
 Handler.await_result() without them, is_plain() that is always false (a payload of plain types is looked at),
-annotated() without the names of the decorator's place.
+annotated() without the names of the decorator's place, Handler.enqueue() that asks a group function first
+(AttributeError, of the function).
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def test_what_an_enqueue_refuses(make_queue):
         pass
 
     for wrong in ({"tenant": 1, "lines": []}, Line("a", Cents(1)), None, 5):
-        with pytest.raises((TypeError, AttributeError), match="must be Order, as its handler says|has no attribute 'tenant'"):
+        with pytest.raises(TypeError, match="must be Order, as its handler says"):
             handle.enqueue(wrong)
         with pytest.raises(TypeError, match="must be Order"):
             handle.enqueue(wrong, group=1)

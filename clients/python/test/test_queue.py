@@ -3,7 +3,7 @@
 Seen to fail: group_key() without its look at bool, json_text() without its check for
 NUL, is_usable() without its look at the socket (an enqueue after a restart fails),
 `connection` ignored by enqueue() (the task stays after a rollback), acquire() after a fork
-without _forget_parents().
+without _forget_parents(); result_of() with the whole last_error, without_frames() without each of its words.
 """
 
 import enum
@@ -18,6 +18,7 @@ import psycopg_pool
 import pytest
 
 from pgfairq import AwaitTimeout, Queue, TaskFailed, Worker
+from pgfairq.report import without_frames
 
 
 class Plan(enum.Enum):
@@ -222,11 +223,23 @@ def test_results(make_queue):
     assert queue.await_result(good) == 6
     with pytest.raises(TaskFailed, match="is dead: TypeError") as failed:
         queue.await_result(bad)
-    assert failed.value.outcome.state == "dead"
+    assert failed.value.outcome.state == "dead" and failed.value.reason.startswith("TypeError: unsupported operand")
+    assert str(failed.value) == f"task {bad} of queue {queue.name!r} is dead: {failed.value.reason}" and __file__ not in str(failed.value)
+    assert __file__ in failed.value.outcome.last_error      # the frames are there, for who looks for them
     assert queue.outcome(10 ** 6) is None
     with pytest.raises(TaskFailed, match="no task 1000000"):
         queue.await_result(10 ** 6)
     assert add([4, 5], None) == 9   # the function is as it was
+
+
+@pytest.mark.parametrize("last_error, reason", [
+    ("plain", "plain"), ("two\nlines", "two\nlines"), ("panic: no\n\ngoroutine 7 [running]:\nmain.f()", "panic: no"),
+    ("KeyError: 'to'\n  File \"/app.py\", line 3, in send\n    x", "KeyError: 'to'"), ("ValueError: no\n\nafter KeyError: 'a'", "ValueError: no"),
+    ("Error: a\nb\n    at f (/x.js:1:2)", "Error: a\nb"), ("error: dup\n  code: 23505\ncaused by: x", "error: dup"),
+    ("ArgumentError: no\n  /app/mail.rb:3:in `send'\nCaused by X", "ArgumentError: no")])
+def test_why_a_task_has_failed_without_the_workers_paths(last_error, reason):
+    """Whatever language its worker has: what is awaited ends up in the answers of web servers."""
+    assert without_frames(last_error) == reason
 
 
 def test_schedules_and_topics(make_queue):

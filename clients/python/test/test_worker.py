@@ -206,7 +206,7 @@ def test_retry_and_snooze(make_queue):
 
 
 def test_progress_extend_and_check(make_queue):
-    queue, step, told = make_queue(max_attempts=1), threading.Event(), []
+    queue, step, told = make_queue(max_attempts=1, keep_done=3600), threading.Event(), []
 
     @queue.task()
     def long(payload, context):
@@ -225,6 +225,7 @@ def test_progress_extend_and_check(make_queue):
         step.set()
         part_server.wait_until(lambda: queue.stats().acked == 1, "done")
     assert told[0].timestamp() > time.time() and told[1] is False
+    assert queue.get(task) is None and queue.get_done(task).progress == {"done": 0.5}
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

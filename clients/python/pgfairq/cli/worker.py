@@ -32,6 +32,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--ttl", type=float, default=30, metavar="SECONDS", help="a worker that hangs so long has lost its tasks (30)")
     parser.add_argument("--finish", type=float, default=30, metavar="SECONDS", help="how long handlers go on after SIGTERM (30)")
     parser.add_argument("--prefetch", type=int, default=100, metavar="N", help="tasks claimed ahead where handlers are quick (100)")
+    parser.add_argument("--name", help="of the session, in fairq.sessions and the dashboard (host and process)")
     parser.add_argument("--direct", metavar="CONNINFO", help="for the session, where the queues' connection is a pooler")
     parser.add_argument("--unbound", action="store_true", help="the session does not end with its connection")
     parser.add_argument("--drain", action="store_true", help="end when nothing is left to claim")
@@ -63,7 +64,8 @@ def run(given: Any) -> int:
     logging.basicConfig(level=given.log_level, handlers=[handler])
     sys.path.insert(0, os.getcwd())
     served = [one for place in given.queues for one in load(place)]
-    options = dict(ttl=given.ttl, finish=given.finish, prefetch=given.prefetch, direct=given.direct, bound=not given.unbound)
+    options = dict(ttl=given.ttl, finish=given.finish, prefetch=given.prefetch, direct=given.direct, bound=not given.unbound,
+                   name=given.name)
     if given.concurrency is not None:
         options["concurrency"] = given.concurrency
     if isinstance(served[0], Queue):

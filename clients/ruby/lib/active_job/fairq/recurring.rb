@@ -27,7 +27,8 @@ module ActiveJob
       def initialize(path)
         @path = path.to_s
         @owner = Fairq.application
-        refuse("whose jobs these are is not known: set config.fairq.application to a name of your own") if @owner.to_s.empty?
+        refuse("whose jobs these are is not known: set config.fairq.application to a name of your own; " \
+               "without Rails, ActiveJob::Fairq.application") if @owner.to_s.empty?
         @entries = section(parse).map { |key, given| Entry.new(@path, key.to_s, given) }
       end
 
