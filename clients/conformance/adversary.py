@@ -35,7 +35,7 @@ QUEUE = "work"
 # In seconds. What a worker's session lives without heartbeats, where that must not matter, and
 # how long the adversary waits for what comes without that.
 NEVER = 3600
-PATIENCE = 240
+PATIENCE = int(os.environ.get("PATIENCE", 240))
 
 
 def make_template():
@@ -107,13 +107,14 @@ class Stage:
     def wait_started(self, count):
         self.wait(f"{count} handlers have begun", lambda: len(self.started()) >= count)
 
-    def wait_written(self, count):
-        """So many handlers have written, and are held before the acknowledgement: in open transactions, if the
-        library has one for both."""
+    def wait_written(self, *keys):
+        """Their handlers have written, and are held before the acknowledgement: in open transactions, if the library
+        has one for both."""
+        if not self.exact:
+            return self.wait_effects(*keys)
         open_ones = ("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
                      "AND state = 'idle in transaction' AND backend_xid IS NOT NULL")
-        rows = "SELECT count(*) FROM conformance.effects"
-        self.wait(f"{count} handlers have written", lambda: self.one(open_ones if self.exact else rows) >= count)
+        return self.wait(f"{', '.join(keys)} are written, and not committed", lambda: self.one(open_ones) >= len(keys))
 
     def wait_effects(self, *keys):
         self.wait(f"the effects of {', '.join(keys)}", lambda: set(keys) <= set(self.effects()))

@@ -2,7 +2,8 @@
 
     main.py
 
-ONLY="P1 Python": what has all of these words in its name. JOBS: scenarios at a time (two for
+ONLY="P1 Python": what has all of these words in its name. PATIENCE: seconds that the adversary
+waits for what comes within a moment on an idle machine. JOBS: scenarios at a time (two for
 each processor); those that stop the server are run alone, after the others.
 """
 

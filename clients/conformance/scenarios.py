@@ -54,7 +54,7 @@ def kill_nine(stage):
     held, others = keys("held", 2), keys("other", 4)
     first = stage.worker()
     stage.enqueue(*(task("effect", key, hold=stage.gate()) for key in held + others))
-    stage.wait_written(2)
+    stage.wait_written(*held)
     begun = stage.started()
     second = stage.worker()
     stage.wait_sessions(2)
@@ -72,7 +72,7 @@ def stopped(stage):
     held = keys("held", 2)
     first = stage.worker(lease=2)
     stage.enqueue(*(task("effect", key, hold=stage.gate()) for key in held))
-    stage.wait_written(2)
+    stage.wait_written(*held)
     first.signal(part_server.signal.SIGSTOP)
     second = stage.worker()
     stage.wait_started(4)
@@ -93,8 +93,10 @@ def restarted(stage):
     done = []
     for mode in ("immediate", "fast"):
         gate, held, others = stage.gate(mode), keys(f"held, {mode}", 2), keys(f"other, {mode}", 20)
-        stage.enqueue(*(task("effect", key, hold=gate) for key in held), *(task("effect", key, ms=20) for key in others))
-        stage.wait(f"some of {mode} are done", lambda: len(stage.effects()) >= len(done) + 5)
+        stage.enqueue(*(task("effect", key, hold=gate) for key in held))
+        stage.wait_written(*held)
+        stage.enqueue(*(task("effect", key, ms=20) for key in others))
+        stage.wait_effects(*others[:5])
         part_server.restart(mode)
         stage.open(gate)
         done += held + others
@@ -126,13 +128,15 @@ def terminated(stage):
 def cut_off(stage):
     stage.make_queue()
     worker = stage.worker(concurrency=4)
-    all_keys = keys("cut", 60)
-    stage.enqueue(*(task("effect", key, ms=50) for key in all_keys))
-    for count in range(5, 50, 5):
-        stage.wait(f"{count} are done", lambda: len(stage.effects()) >= count)
+    rounds = [(stage.gate(str(number)), keys(f"round {number}", 4)) for number in range(1, 6)]
+    stage.enqueue(*(task("effect", key, hold=gate) for gate, held in rounds for key in held))
+    for gate, held in rounds:
+        stage.wait_written(*held)
         stage.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
                   "AND backend_type = 'client backend' AND pid <> pg_backend_pid()")
-    judge(stage, all_keys)
+        stage.open(gate)
+        stage.wait_effects(*held)
+    judge(stage, [key for _, held in rounds for key in held])
     worker.end()
 
 
