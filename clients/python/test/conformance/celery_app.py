@@ -94,8 +94,7 @@ def block(payload):
 @app.task(name="fail", bind=True)
 def fail(self, payload):
     begin(payload)
-    attempts = payload.get("max_attempts", 1)
-    raise self.retry(exc=RuntimeError(payload["message"]), countdown=2 ** self.request.retries, max_retries=attempts - 1)
+    raise self.retry(exc=RuntimeError(payload["message"]), countdown=2 ** self.request.retries, max_retries=payload["attempts"] - 1)
 
 
 @app.task(name="final")
@@ -118,9 +117,9 @@ def snooze(payload):
 
 
 def send(task):
-    payload = {**task["payload"], **{name: task[name] for name in ["max_attempts"] if name in task}}
+    payload = task["payload"]
     headers = {"fairq_group": task["group"]} if "group" in task else None
-    return app.tasks[payload["do"]].apply_async((payload,), countdown=task.get("delay"), headers=headers)
+    return app.tasks[payload["do"]].apply_async((payload,), headers=headers)
 
 
 def send_with_sql(connection, task):
