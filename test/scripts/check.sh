@@ -389,7 +389,7 @@ if [ -f "$root$("$PG_CONFIG" --pkglibdir)/pgfairq.so" ]; then
 	if have_suite tap && [ "$SUITES" != tap ]; then
 		# those that take longest first
 		beside=()
-		for suite in python hostile readme celery dashboard node go moving ruby monitoring $ALL_SUITES; do
+		for suite in python hostile readme celery conformance dashboard node go moving ruby monitoring $ALL_SUITES; do
 			if have_suite "$suite" && [ "$suite" != tap ] && [[ " ${beside[*]} " != *" $suite "* ]]; then beside+=("$suite"); fi
 		done
 		say "beside the TAP tests, and shown after them: ${beside[*]}"
