@@ -1,4 +1,4 @@
-// Command conformance is the Go library as the subject of clients/conformance.md.
+// Command conformance is the Go library as the subject of the adversary: clients/conformance.md.
 package main
 
 import (
@@ -73,9 +73,6 @@ func (s *subject) work(ctx context.Context) error {
 		Queues:      []string{s.queue},
 		Concurrency: setting("CONCURRENCY", 2),
 		TTL:         time.Duration(setting("LEASE", 2)) * time.Second,
-		Hooks: []pgfairq.Hooks{{
-			Start: func(context.Context, *pgfairq.Runner) { fmt.Println("ready") },
-		}},
 	})
 	if err != nil {
 		return err

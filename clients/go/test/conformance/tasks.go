@@ -17,6 +17,8 @@ type Args struct {
 	Do      string `json:"do"`
 	Key     string `json:"key"`
 	Millis  int    `json:"ms,omitempty"`
+	Until   string `json:"until,omitempty"` // files
+	Hold    string `json:"hold,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
@@ -25,6 +27,7 @@ type (
 	Effect  struct{ Args }
 	Plain   struct{ Args }
 	Compute struct{ Args }
+	Block   struct{ Args }
 	Fail    struct{ Args }
 	Final   struct{ Args }
 	Poison  struct{ Args }
@@ -34,6 +37,7 @@ type (
 func (Effect) Kind() string  { return "effect" }
 func (Plain) Kind() string   { return "plain" }
 func (Compute) Kind() string { return "compute" }
+func (Block) Kind() string   { return "block" }
 func (Fail) Kind() string    { return "fail" }
 func (Final) Kind() string   { return "final" }
 func (Poison) Kind() string  { return "poison" }
@@ -42,7 +46,8 @@ func (Snooze) Kind() string  { return "snooze" }
 // ofKind returns the arguments of the kind that they name.
 func ofKind(args Args) (pgfairq.JobArgs, error) {
 	kinds := []pgfairq.JobArgs{
-		Effect{args}, Plain{args}, Compute{args}, Fail{args}, Final{args}, Poison{args}, Snooze{args},
+		Effect{args}, Plain{args}, Compute{args}, Block{args},
+		Fail{args}, Final{args}, Poison{args}, Snooze{args},
 	}
 	for _, one := range kinds {
 		if one.Kind() == args.Do {
@@ -74,6 +79,7 @@ func (h handlers) workers() *pgfairq.Workers {
 	pgfairq.AddWorker(workers, noted(h.db, effect))
 	pgfairq.AddWorker(workers, noted(h.db, h.plain))
 	pgfairq.AddWorker(workers, noted(h.db, compute))
+	pgfairq.AddWorker(workers, noted(h.db, h.block))
 	pgfairq.AddWorker(workers, noted(h.db, fail))
 	pgfairq.AddWorker(workers, noted(h.db, final))
 	pgfairq.AddWorker(workers, noted(h.db, poison))
@@ -94,21 +100,41 @@ func noted[T task](
 	})
 }
 
+// isFirst reports whether it is the first time that this is begun.
+func (h handlers) isFirst(ctx context.Context, key string) (bool, error) {
+	var times int
+	err := h.db.QueryRowContext(ctx, timesSQL, key).Scan(&times)
+	return times == 1, err
+}
+
 func effect(ctx context.Context, job *pgfairq.Job[Effect]) error {
-	if err := wait(ctx, job.Args.Millis); err != nil {
+	if err := job.Args.wait(ctx); err != nil {
 		return err
 	}
-	return once(ctx, job)
+	return writeInTx(ctx, job)
 }
 
 func (h handlers) plain(ctx context.Context, job *pgfairq.Job[Plain]) error {
-	return atLeastOnce(ctx, h.db, job)
+	if err := job.Args.wait(ctx); err != nil {
+		return err
+	}
+	return write(ctx, h.db, job)
 }
 
 func compute(ctx context.Context, job *pgfairq.Job[Compute]) error {
-	for end := time.Now().Add(millis(job.Args.Millis)); time.Now().Before(end); {
+	for end := time.Now().Add(job.Args.duration()); time.Now().Before(end); {
 	}
-	return once(ctx, job)
+	return writeInTx(ctx, job)
+}
+
+func (h handlers) block(ctx context.Context, job *pgfairq.Job[Block]) error {
+	first, err := h.isFirst(ctx, job.Args.Key)
+	if err != nil {
+		return err
+	}
+	for first && !exists(job.Args.Until) {
+	}
+	return writeInTx(ctx, job)
 }
 
 func fail(ctx context.Context, job *pgfairq.Job[Fail]) error {
@@ -127,18 +153,18 @@ func poison(ctx context.Context, job *pgfairq.Job[Poison]) error {
 }
 
 func (h handlers) snooze(ctx context.Context, job *pgfairq.Job[Snooze]) error {
-	var times int
-	if err := h.db.QueryRowContext(ctx, timesSQL, job.Args.Key).Scan(&times); err != nil {
+	first, err := h.isFirst(ctx, job.Args.Key)
+	if err != nil {
 		return err
 	}
-	if times == 1 {
-		return pgfairq.Snooze(millis(job.Args.Millis))
+	if first {
+		return pgfairq.Snooze(job.Args.duration())
 	}
-	return atLeastOnce(ctx, h.db, job)
+	return write(ctx, h.db, job)
 }
 
-// once writes in the transaction of the task.
-func once[T task](ctx context.Context, job *pgfairq.Job[T]) error {
+// writeInTx writes in the transaction of the task.
+func writeInTx[T task](ctx context.Context, job *pgfairq.Job[T]) error {
 	tx, err := job.Tx(ctx)
 	if err != nil {
 		return err
@@ -146,27 +172,44 @@ func once[T task](ctx context.Context, job *pgfairq.Job[T]) error {
 	return write(ctx, tx, job)
 }
 
-// atLeastOnce waits, and writes on a connection of the application.
-func atLeastOnce[T task](ctx context.Context, db *sql.DB, job *pgfairq.Job[T]) error {
-	if err := wait(ctx, job.Args.args().Millis); err != nil {
-		return err
-	}
-	return write(ctx, db, job)
-}
-
 func write[T task](ctx context.Context, db pgfairq.DBTX, job *pgfairq.Job[T]) error {
-	key := job.Args.args().Key
-	if _, err := db.ExecContext(ctx, effectSQL, key, os.Getpid()); err != nil {
+	args := job.Args.args()
+	if _, err := db.ExecContext(ctx, effectSQL, args.Key, os.Getpid()); err != nil {
 		return err
 	}
-	return job.SetResult(map[string]string{"key": key})
+	if err := waitFor(ctx, args.Hold); err != nil {
+		return err
+	}
+	return job.SetResult(map[string]string{"key": args.Key})
 }
 
-func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+func (a Args) duration() time.Duration { return time.Duration(a.Millis) * time.Millisecond }
 
-func wait(ctx context.Context, n int) error {
+func (a Args) wait(ctx context.Context) error {
+	if err := sleep(ctx, a.duration()); err != nil {
+		return err
+	}
+	return waitFor(ctx, a.Until)
+}
+
+// waitFor waits until the file is there, if one is named.
+func waitFor(ctx context.Context, file string) error {
+	for file != "" && !exists(file) {
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
-	case <-time.After(millis(n)):
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -1,6 +1,7 @@
 'use strict';
-// The Node library as the subject of clients/conformance.md.
+// The Node library as the subject of the adversary: clients/conformance.md.
 
+const fs = require('node:fs');
 const readline = require('node:readline');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { Pool } = require('pg');
@@ -9,7 +10,7 @@ const { Queue, TaskFailed, Unrecoverable, Worker, closeOnSignal } = require('pgf
 const [verb, name, how] = process.argv.slice(2);
 const concurrency = Number(process.env.CONCURRENCY ?? 2);
 const ttl = Number(process.env.LEASE ?? 2) * 1000;
-// A handler has at most two connections at a time: that of its task, and one for what it notes.
+// A handler has two connections at most: that of its task, and one for what it notes.
 const pool = new Pool({ max: 2 * concurrency + 1 });
 pool.on('error', () => {}); // an idle connection that was lost is replaced
 const queue = new Queue(pool, name);
@@ -18,24 +19,45 @@ const STARTED = 'INSERT INTO conformance.started (key, pid) VALUES ($1, $2)';
 const TIMES = 'SELECT count(*)::int AS times FROM conformance.started WHERE key = $1';
 const EFFECT = 'INSERT INTO conformance.effects (key, pid) VALUES ($1, $2)';
 
-/** At least once: on a connection of the application. */
-async function plain({ data }, { signal }) {
-  await sleep(data.ms ?? 0, undefined, { signal });
-  await pool.query(EFFECT, [data.key, process.pid]);
-  return { key: data.key };
+/** Whether it is the first time that this is begun. */
+async function isFirst({ key }) {
+  const { rows: [{ times }] } = await pool.query(TIMES, [key]);
+  return times === 1;
+}
+
+async function waitFor(file, signal) {
+  while (file && !fs.existsSync(file)) await sleep(20, undefined, { signal });
+}
+
+async function wait({ ms, until }, signal) {
+  await sleep(ms ?? 0, undefined, { signal });
+  await waitFor(until, signal);
+}
+
+/** `db`: the transaction of the task, or the pool of the application. */
+async function write(db, { key, hold }, signal) {
+  await db.query(EFFECT, [key, process.pid]);
+  await waitFor(hold, signal);
+  return { key };
 }
 
 const handlers = {
-  /** Exactly once: in the transaction of the task. */
   async effect({ data }, { tx, signal }) {
-    await sleep(data.ms ?? 0, undefined, { signal });
-    await tx.query(EFFECT, [data.key, process.pid]);
-    return { key: data.key };
+    await wait(data, signal);
+    return write(tx, data, signal);
   },
 
-  plain,
+  async plain({ data }, { signal }) {
+    await wait(data, signal);
+    return write(pool, data, signal);
+  },
 
   compute: { file: require.resolve('./compute.js') },
+
+  async block({ data }, { tx, signal }) {
+    if (await isFirst(data)) while (!fs.existsSync(data.until));
+    return write(tx, data, signal);
+  },
 
   fail({ data }) {
     throw new Error(data.message);
@@ -50,17 +72,13 @@ const handlers = {
     return new Promise(() => {});
   },
 
-  async snooze(task, context) {
-    const { rows: [{ times }] } = await pool.query(TIMES, [task.data.key]);
-    if (times === 1) context.snooze(task.data.ms);
-    return plain(task, context);
+  async snooze({ data }, { snooze, signal }) {
+    if (await isFirst(data)) snooze(data.ms);
+    return write(pool, data, signal);
   },
 };
 
-const hooks = {
-  start: () => console.log('ready'),
-  before: ({ data }) => pool.query(STARTED, [data.key, process.pid]),
-};
+const hooks = { before: ({ data }) => pool.query(STARTED, [data.key, process.pid]) };
 
 async function work() {
   const worker = new Worker(pool, name, handlers, { concurrency, ttl, hooks });
@@ -80,7 +98,7 @@ function add({ payload, group, unique_key: uniqueKey, delay, max_attempts: maxAt
 }
 
 async function enqueue() {
-  for await (const task of input()) console.log(await add(task));
+  for await (const task of input()) console.log(JSON.stringify(await add(task)));
 }
 
 async function transact() {

@@ -9,7 +9,6 @@ ActiveJob::Base.logger = Logger.new(nil)
 ActiveRecord::Base.establish_connection(
   adapter: "postgresql", database: ENV.fetch("PGDATABASE"), pool: ENV.fetch("CONCURRENCY", 2)
 )
-ActiveSupport::Notifications.subscribe("worker_start.fairq") { puts "ready" }
 
 class Effect < ActiveRecord::Base
   self.table_name = "conformance.effects"
@@ -27,38 +26,70 @@ class Started < ActiveRecord::Base
   def self.note(key)
     connection_pool.with_connection { create!(key: key, pid: Process.pid) }
   end
+
+  def self.first?(key)
+    connection_pool.with_connection { where(key: key).count == 1 }
+  end
 end
 
 class ApplicationJob < ActiveJob::Base
   fairq group: ->(job) { job.arguments.last.fetch(:group, "none") }
 
   before_perform { |job| Started.note(job.arguments.first["key"]) }
-end
 
-# Exactly once: in the transaction of the job.
-class EffectJob < ApplicationJob
-  def perform(task, **)
+  private
+
+  def wait(task)
     sleep task.fetch("ms", 0) / 1000.0
+    wait_for task["until"]
+  end
+
+  def write(task)
     Effect.create!(key: task["key"], pid: Process.pid)
+    wait_for task["hold"]
+  end
+
+  def wait_for(file)
+    sleep 0.02 until file.nil? || File.exist?(file)
   end
 end
 
-# At least once.
+# In the transaction of the acknowledgement.
+class EffectJob < ApplicationJob
+  def perform(task, **)
+    wait(task)
+    write(task)
+  end
+end
+
+# Of one key one waits, and one runs at most.
+class EffectOnceJob < EffectJob
+  fairq unique_key: ->(job) { job.arguments.last.fetch(:unique_key) }
+end
+
 class PlainJob < EffectJob
   fairq transaction: false
 end
 
-class ComputeJob < EffectJob
+class ComputeJob < ApplicationJob
   def perform(task, **)
     ending = now + task["ms"] / 1000.0
     nil while now < ending
-    super(task.except("ms"))
+    write(task)
   end
 
   private
 
   def now
     Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end
+
+class BlockJob < ApplicationJob
+  def perform(task, **)
+    first = Started.first?(task["key"])
+    nil while first && !File.exist?(task["until"])
+    write(task)
   end
 end
 
@@ -81,7 +112,11 @@ class PoisonJob < ApplicationJob
   end
 end
 
-# Jobs of one key: one waits, and one runs at most.
-class EffectOnceJob < EffectJob
-  fairq unique_key: ->(job) { job.arguments.last.fetch(:unique_key) }
+# Active Job has no snooze: it is enqueued again.
+class SnoozeJob < ApplicationJob
+  def perform(task, **)
+    return retry_job(wait: task["ms"] / 1000.0) if Started.first?(task["key"])
+
+    write(task)
+  end
 end

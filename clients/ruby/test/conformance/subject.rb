@@ -1,8 +1,8 @@
 #!/usr/bin/env ruby
 # frozen_string_literal: true
 
-# Active Job on pgfairq as the subject of clients/conformance.md. It has no results to wait for
-# and no snooze, and a job does not say how many attempts it has: that is its queue's.
+# Active Job on pgfairq as the subject of the adversary: clients/conformance.md. Active Job has
+# no results, so there is no `await`.
 ROOT = File.expand_path("../..", __dir__)
 JOBS = File.join(__dir__, "jobs.rb")
 $LOAD_PATH.unshift(File.join(ROOT, "lib"))
@@ -19,11 +19,11 @@ require JOBS
 
 # Returns the id of the task.
 def enqueue(line, queue)
-  raise ArgumentError, "max_attempts is a setting of the queue, not of a job" if line["max_attempts"]
+  raise ArgumentError, "max_attempts is what a queue has, not a job" if line["max_attempts"]
 
-  payload = line["payload"]
-  job = "#{payload['do']}_#{'once_' if line['unique_key']}job".camelize.constantize
-  options = line.slice("group", "unique_key").symbolize_keys
+  payload, group, key = line.values_at("payload", "group", "unique_key")
+  job = "#{payload['do']}_#{'once_' if key}job".camelize.constantize
+  options = { group: group, unique_key: key }.compact
   job.set(queue: queue, wait: line["delay"]).perform_later(payload, **options).provider_job_id
 end
 
@@ -32,7 +32,7 @@ lines = $stdin.each_line.lazy.map { |line| JSON.parse(line) }
 case verb
 when "enqueue"
   $stdout.sync = true
-  lines.each { |line| puts enqueue(line, queue) }
+  lines.each { |line| puts JSON.generate(enqueue(line, queue)) }
 when "transact"
   Order.transaction do
     lines.each do |line|
