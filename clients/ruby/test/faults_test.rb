@@ -123,6 +123,18 @@ class FaultsTest < FairqTest
     assert_equal ["cut at 2"], results, "noted as failed by another connection, and tried again"
   end
 
+  def test_a_connection_that_a_job_had_for_itself_is_lost_after_it
+    queue
+    OutsideJob.perform_later("first", 0)
+    worker("--threads", 1)
+    wait_until_empty
+    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() " \
+        "AND backend_type = 'client backend' AND pid <> pg_backend_pid()")
+    OutsideJob.perform_later("second", 0)
+    wait_until_empty
+    assert_equal %w[first second], results
+  end
+
   private
 
   # Workers that wait for tasks.
