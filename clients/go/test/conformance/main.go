@@ -22,11 +22,9 @@ import (
 
 // A line of the input: a task to enqueue.
 type line struct {
-	Payload     Args
-	Group       string
-	UniqueKey   string  `json:"unique_key"`
-	Delay       float64 // seconds
-	MaxAttempts int     `json:"max_attempts"`
+	Payload   Args
+	Group     string
+	UniqueKey string `json:"unique_key"`
 }
 
 type subject struct {
@@ -154,10 +152,7 @@ func (l line) enqueue(ctx context.Context, client *pgfairq.Client) (int64, error
 	if err != nil {
 		return 0, err
 	}
-	return client.Enqueue(ctx, args, &pgfairq.EnqueueOpts{
-		Group: l.Group, UniqueKey: l.UniqueKey, MaxAttempts: l.MaxAttempts,
-		Delay: time.Duration(l.Delay * float64(time.Second)),
-	})
+	return client.Enqueue(ctx, args, &pgfairq.EnqueueOpts{Group: l.Group, UniqueKey: l.UniqueKey})
 }
 
 func setting(name string, otherwise int) int {

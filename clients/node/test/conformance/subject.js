@@ -91,10 +91,8 @@ async function* input() {
   for await (const line of lines) yield JSON.parse(line);
 }
 
-function add({ payload, group, unique_key: uniqueKey, delay, max_attempts: maxAttempts }, client) {
-  return queue.add(payload, {
-    name: payload.do, group, uniqueKey, maxAttempts, client, delay: delay && delay * 1000,
-  });
+function add({ payload, group, unique_key: uniqueKey }, client) {
+  return queue.add(payload, { name: payload.do, group, uniqueKey, client });
 }
 
 async function enqueue() {

@@ -1,8 +1,7 @@
 #!/usr/bin/env ruby
 # frozen_string_literal: true
 
-# Active Job on pgfairq as the subject of the adversary: clients/conformance.md. Active Job has
-# no results, so there is no `await`.
+# Active Job on pgfairq as the subject of the adversary: clients/conformance.md.
 ROOT = File.expand_path("../..", __dir__)
 JOBS = File.join(__dir__, "jobs.rb")
 $LOAD_PATH.unshift(File.join(ROOT, "lib"))
@@ -19,12 +18,18 @@ require JOBS
 
 # Returns the id of the task.
 def enqueue(line, queue)
-  raise ArgumentError, "max_attempts is what a queue has, not a job" if line["max_attempts"]
-
   payload, group, key = line.values_at("payload", "group", "unique_key")
   job = "#{payload['do']}_#{'once_' if key}job".camelize.constantize
   options = { group: group, unique_key: key }.compact
-  job.set(queue: queue, wait: line["delay"]).perform_later(payload, **options).provider_job_id
+  job.set(queue: queue).perform_later(payload, **options).provider_job_id
+end
+
+# Active Job has no results, so this is done with SQL.
+def outcome_of(id, queue)
+  timeout = "#{ENV.fetch('TIMEOUT', '60')} s"
+  sql = "SELECT state, last_error FROM fairq.await($1, $2, $3)"
+  state, error = ActiveRecord::Base.connection.exec_query(sql, "Await", [queue, id, timeout]).rows.first
+  error ? { failed: error.lines.first.chomp } : { ended: state }
 end
 
 lines = $stdin.each_line.lazy.map { |line| JSON.parse(line) }
@@ -41,6 +46,8 @@ when "transact"
     end
     raise ActiveRecord::Rollback unless how == "commit"
   end
+when "await"
+  puts JSON.generate(outcome_of(enqueue(lines.first, queue), queue))
 else
-  abort "subject.rb has no #{verb}; there are work, enqueue and transact"
+  abort "subject.rb has no #{verb}; there are work, enqueue, transact and await"
 end
