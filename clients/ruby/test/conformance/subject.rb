@@ -28,8 +28,10 @@ end
 def outcome_of(id, queue)
   timeout = "#{ENV.fetch('TIMEOUT', '60')} s"
   sql = "SELECT state, last_error FROM fairq.await($1, $2, $3)"
-  state, error = ActiveRecord::Base.connection.exec_query(sql, "Await", [queue, id, timeout]).rows.first
-  error ? { failed: error.lines.first.chomp } : { ended: state }
+  found = ActiveRecord::Base.connection.exec_query(sql, "Await", [queue, id, timeout]).first
+  return { ended: found["state"] } unless found["state"] == "dead"
+
+  { failed: found["last_error"].lines.first.chomp }
 end
 
 lines = $stdin.each_line.lazy.map { |line| JSON.parse(line) }
