@@ -46,6 +46,16 @@ def make_template():
         connection.execute(SCHEMA)
 
 
+class Late:
+    """Words that are asked for when they are needed."""
+
+    def __init__(self, words):
+        self.words = words
+
+    def __str__(self):
+        return self.words()
+
+
 class Stage:
     """A database, its queue, and who works there."""
 
@@ -94,7 +104,8 @@ class Stage:
         self.sql(f"SELECT fairq.create_queue('{QUEUE}'{names})", *settings.values())
 
     def wait(self, what, condition):
-        return part_server.wait_until(condition, what, PATIENCE)
+        """what: for people; a function where it is to say how things are when the time is over."""
+        return part_server.wait_until(condition, Late(what) if callable(what) else what, PATIENCE)
 
     def started(self, key=None):
         """Keys in the order in which they were begun, or how often one was."""

@@ -40,9 +40,9 @@ def keys(first, count):
 
 def judge(stage, expected, dead=0):
     """Every task has ended as it should, and nothing has been done that should not."""
-    stage.wait(f"all is done; there are {stage.tasks()}, and effects {dict(stage.effects())}",
+    stage.wait(lambda: f"all is done; there are {stage.tasks()}, and effects {dict(stage.effects())}",
                lambda: set(expected) <= set(stage.effects()) and stage.tasks() == ({"dead": dead} if dead else {}))
-    stage.wait(f"no lease is left: {stage.sql('SELECT * FROM fairq.leases')}", lambda: stage.sql("SELECT FROM fairq.leases") == [])
+    stage.wait(lambda: f"no lease is left: {stage.sql('SELECT * FROM fairq.leases')}", lambda: stage.sql("SELECT FROM fairq.leases") == [])
     effects = stage.effects()
     assert set(effects) == set(expected), f"effects of {sorted(set(effects) - set(expected))}"
     twice = sorted(key for key, count in effects.items() if count > 1)
@@ -243,7 +243,7 @@ def poison(stage):
             worker = stage.worker(concurrency=4)
         return stage.tasks() == {"dead": 1}
 
-    stage.wait(f"the others are done: {stage.tasks()}", worked)
+    stage.wait(lambda: f"the others are done: {stage.tasks()}", worked)
     judge(stage, others, dead=1)
     [(error, attempts, lost)] = stage.dead()
     assert (stage.started("poison"), attempts, lost) == (3, 0, 3), f"begun: {stage.started()}, lost {lost} times: {error}"
@@ -295,7 +295,7 @@ def early(stage):
     try:
         worker = stage.worker()
         for visit in ("first", "second"):
-            stage.wait(f"its {visit} attempt to connect: {worker.read('err')}", lambda: doorman.has_visitor() or not worker.lives)
+            stage.wait(f"its {visit} attempt to connect", lambda: doorman.has_visitor() or not worker.lives)
             assert worker.lives, f"it has ended with {worker.process.returncode}: {worker.read('err')}"
     finally:
         doorman.leave()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
-from celery.exceptions import Reject
-from celery.worker import request
+from celery.exceptions import Reject, WorkerLostError
+from celery.worker import request, state
 
 from ..report import LONGEST, clean, error_head
 
@@ -14,7 +14,14 @@ from ..report import LONGEST, clean, error_head
 class Request(request.Request):
     def on_failure(self, exc_info: ExceptionInfo, *args: Any, **kwargs: Any) -> Any:
         self.message.why = why(exc_info)  # of the channel; the message of another broker does not mind
+        self.message.counts = is_lost(exc_info)
         return super().on_failure(exc_info, *args, **kwargs)
+
+
+def is_lost(exc_info: ExceptionInfo) -> bool:
+    """Whether its process in the pool has died, for no reason that the worker knows: when this one ends, it ends its pool."""
+    ends = any(code is not None and code is not False for code in (state.should_stop, state.should_terminate))
+    return isinstance(exc_info.exception, WorkerLostError) and not ends
 
 
 def why(exc_info: ExceptionInfo) -> str:
