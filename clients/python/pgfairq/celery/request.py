@@ -21,14 +21,17 @@ class Request(request.Request):
 def is_lost(exc_info: ExceptionInfo) -> bool:
     """Whether its process in the pool has died, for no reason that the worker knows: when this one ends, it ends its pool."""
     ends = any(code is not None and code is not False for code in (state.should_stop, state.should_terminate))
-    return isinstance(exc_info.exception, WorkerLostError) and not ends
+    return isinstance(error_of(exc_info), WorkerLostError) and not ends
+
+
+def error_of(exc_info: ExceptionInfo) -> BaseException:
+    error = exc_info.exception
+    return error.exc if isinstance(error, ExceptionWithTraceback) else error    # not of a process that sends the exception itself
 
 
 def why(exc_info: ExceptionInfo) -> str:
     """What an operator reads in last_error: type and message, then the frames. Of a Reject, those of its reason."""
-    error = exc_info.exception
-    if isinstance(error, ExceptionWithTraceback):  # of a thread; a process sends the exception itself
-        error = error.exc
+    error = error_of(exc_info)
     head = error_head(error)
     if isinstance(error, Reject):
         head = error_head(error.reason) if isinstance(error.reason, BaseException) else f"Reject: {error.reason or ''}".rstrip(": ")

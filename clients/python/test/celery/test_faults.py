@@ -122,7 +122,7 @@ def test_a_task_that_kills_its_process_each_time(server):
     tasks.work.delay("other")
     server.worker(concurrency=2, **LATE)
     server.wait_notes(1, "work")
-    wait_until(lambda: server.tasks() == {"dead": 1}, f"it is dead {server.tasks()}")
+    wait_until(lambda: server.tasks() == {"dead": 1}, "it is dead")
     assert len(server.notes("die")) == 3
     [(error, attempts, lost)] = server.sql("SELECT last_error, attempts, lost FROM fairq.tasks('celery')")
     assert error.startswith("WorkerLostError: ") and (attempts, lost) == (3, 0)
