@@ -6,7 +6,9 @@ require "helper"
 # with a fixed lease instead of the session, "slow jobs and a short time to live";
 # without close_session on SIGTERM, "a job that does not end in time" (its attempt
 # counts); without the interruption, "a session that is over"; without Interruption.behind
-# in the worker, or in the job, "fails as it cleans up" (its attempt counts; it is retried).
+# in the worker, or in the job, "fails as it cleans up" (its attempt counts; it is retried);
+# without the end of with_connections_given_back, "had for itself"; where interrupt does not ask
+# whether the job runs, or run does not look at the reason, "meets a job".
 class FaultsTest < FairqTest
   def test_slow_jobs_and_a_short_time_to_live
     queue(lease: "2 s", max_attempts: 2)
@@ -135,7 +137,40 @@ class FaultsTest < FairqTest
     assert_equal %w[first second], results
   end
 
+  def test_an_interruption_meets_a_job_and_nothing_before_or_after_it
+    ActiveJob::Fairq::Worker # loads what follows
+    begun, go, met = Array.new(3) { Queue.new }
+    crew = ActiveJob::Fairq::Crew.new(1) do |turn|
+      around(turn.task, "before", begun, go)
+      turn.run { around(turn.task, "job", begun, go) }
+      around(turn.task, "after", begun, go)
+      met << "nothing"
+    rescue ActiveJob::Fairq::LeaseLost => error
+      met << error.class.name.demodulize
+    end
+    session = Struct.new(:over?).new(false)
+    ends = %w[before job after].map do |place|
+      crew.start(place, session)
+      begun.pop
+      crew.interrupt(session, ActiveJob::Fairq::LeaseLost)
+      go << true
+      met.pop
+    end
+    assert_equal %w[LeaseLost LeaseLost nothing], ends
+    crew.dismiss
+  end
+
   private
+
+  # Waits there, where interruptions are let in, as Active Record does.
+  def around(place, here, begun, go)
+    return unless place == here
+
+    Thread.handle_interrupt(ActiveJob::Fairq::Interruption => :immediate) do
+      begun << true
+      go.pop
+    end
+  end
 
   # Workers that wait for tasks.
   def waiting
