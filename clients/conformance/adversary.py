@@ -130,8 +130,11 @@ class Stage:
     def wait_effects(self, *keys):
         self.wait(f"the effects of {', '.join(keys)}", lambda: set(keys) <= set(self.effects()))
 
+    def sessions(self):
+        return {session for session, in self.sql("SELECT session FROM fairq.sessions")}
+
     def wait_sessions(self, count):
-        self.wait(f"{count} workers with a session", lambda: self.one("SELECT count(*) FROM fairq.sessions") == count)
+        self.wait(f"{count} workers with a session", lambda: len(self.sessions()) == count)
 
     def tasks(self):
         """{state: how many}, without what is done"""

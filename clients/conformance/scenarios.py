@@ -148,6 +148,7 @@ def long_handlers(stage):
     stage.enqueue(task("effect", "waits", ms=12000), task("compute", "computes", ms=12000))
     stage.wait_started(2)
     other = stage.worker()
+    stage.wait_sessions(2)
     judge(stage, ["waits", "computes"])
     assert sorted(stage.started()) == ["computes", "waits"], f"begun: {stage.started()}"
     other.end()
@@ -322,13 +323,14 @@ def snoozed(stage):
 @promise("P17", "a handler that blocks its worker keeps no task from other workers, and its worker goes on afterwards")
 def blocked(stage):
     stage.make_queue()
-    first = stage.worker(lease=2)
+    others = keys("other", 10)
+    first, producer = stage.worker(lease=10), stage.subject("enqueue", QUEUE)
     stage.enqueue(task("block", "block", until=stage.gate()))
     stage.wait_started(1)
+    producer.finish([task("effect", key) for key in others])    # one of them goes to a claim of the first that waits
+    before = stage.sessions()
     second = stage.worker()
-    stage.wait_sessions(2)
-    others = keys("other", 10)
-    stage.enqueue(*(task("effect", key) for key in others))
+    stage.wait("another session", lambda: stage.sessions() - before)
     stage.wait_effects(*others)
     second.end()
     stage.open(stage.gate())
