@@ -7,7 +7,7 @@ require "helper"
 # without close_session on SIGTERM, "a job that does not end in time" (its attempt
 # counts); without the interruption, "a session that is over"; without Interruption.behind
 # in the worker, or in the job, "fails as it cleans up" (its attempt counts; it is retried);
-# without the end of with_connections_given_back, "had for itself"; where interrupt does not ask
+# without the end of with_connections_given_back, "had for itself"; without LOCK_TIMEOUT, "a locked table"; where interrupt does not ask
 # whether the job runs, or run does not look at the reason, "meets a job".
 class FaultsTest < FairqTest
   def test_slow_jobs_and_a_short_time_to_live
@@ -35,6 +35,24 @@ class FaultsTest < FairqTest
     worker
     wait_until_empty
     assert_equal %w[0 1 2 3], results.sort
+  end
+
+  def test_a_locked_table_does_not_end_the_session
+    queue
+    SlowJob.perform_later("long", 600)
+    worker("--ttl", 2, "--threads", 2, "--timeout", 0.1)
+    wait_until("it runs") { marks("begun").any? }
+    before = sql("SELECT session FROM fairq.sessions")
+    Server.on(self.class.database) do |connection|
+      connection.transaction do
+        connection.exec("LOCK TABLE fairq.q_default IN ACCESS EXCLUSIVE MODE")
+        # for longer than an answer may take otherwise
+        alive = "SELECT FROM fairq.sessions WHERE alive_until > now() + '12 s'"
+        wait_until("it has had several heartbeats") { connection.exec(alive).ntuples == 1 }
+      end
+    end
+    assert_equal before, sql("SELECT session FROM fairq.sessions")
+    assert_empty marks("interrupted")
   end
 
   def test_restarts_of_the_server

@@ -134,7 +134,8 @@ module ActiveJob
         else
           tasks.each { |task| @crew.start(task, session) }
         end
-      rescue PG::QueryCanceled # by stop, or by an administrator: a claim that was cancelled is given back
+      rescue PG::QueryCanceled, PG::LockNotAvailable
+        # By stop, or by an administrator; or the table is locked. A claim that was cancelled is given back.
         nil
       end
 
