@@ -3,8 +3,21 @@
 A scenario takes a stage and the word that doc/clients.md has for the library. The words that
 it knows are those of its decorator; "yes" is what the promise says.
 
-Seen to fail, each once:
-(to be filled)
+Seen to fail, with guards taken out of the Python library, or of another that is named:
+- P1, P12, P14: a session that is not bound to its connection (tasks stay with the killed
+  worker); P1, P3, P5: the handler's connection without a transaction
+- P2: a commit whatever fairq.ack has answered; asyncio, too
+- P3, P5, P15: a connection that is lost ends the worker
+- P4: handlers are given no time to end
+- P6: no heartbeats; Celery, too
+- P7: each failure is final, and a backoff of nothing; P8: Unrecoverable as any other error
+- P9: enqueue() takes no heed of `connection`; P10: nor of `unique_key`
+- P11: claims without a lock_timeout; Go's acknowledgement with a time of its own, and Ruby's claims
+  without a lock_timeout, as they were before
+- P13: 100 tasks claimed ahead, from the first on; Alice's task in Bob's group
+- P14: the result is not told
+- P16: a snooze is a failure
+- P17: asyncio with a session that lives for an hour
 """
 
 import json
