@@ -109,11 +109,9 @@ var errUnsure = errors.New("it is not known whether the transaction was committe
 // commit acknowledges in the transaction and commits it. False: the task was not ours any
 // more. After an error that is errUnsure it may have been committed.
 func (a *attempt) commit(timeout time.Duration) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
 	// Commit takes no context of its own.
-	guard := time.AfterFunc(timeout, func() { a.ctx.cancel(errUnsure) })
-	defer guard.Stop()
+	ctx, cancel := a.session.whileAlive(timeout, func() { a.ctx.cancel(errUnsure) })
+	defer cancel()
 	var mine bool
 	if err := a.ackRow(ctx).Scan(&mine); err != nil {
 		switch {

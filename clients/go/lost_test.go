@@ -6,7 +6,8 @@ package pgfairq_test
 // - "A small pool": another session is opened while the earlier one has a task
 // - "A commit that is lost on its way": the nack is not repeated while the server has not seen
 //   that the connection is gone
-// - "A locked table": the session waits for the lock without a limit
+// - "A locked table": the session waits for the lock without a limit; the acknowledgement is
+//   given up after its TTL
 
 import (
 	"bytes"
@@ -224,12 +225,12 @@ func TestALockedTableDoesNotEndTheSession(t *testing.T) {
 	tx, err := f.db.Begin()
 	f.must(err)
 	execute(t, tx, "LOCK TABLE fairq.q_emails IN ACCESS EXCLUSIVE MODE")
+	close(goOn) // its acknowledgement waits for the lock
 	// it lives on for several times its TTL
 	until(t, "it has had several heartbeats", func() bool {
-		return number(t, tx, "SELECT count(*) FROM fairq.sessions WHERE alive_until > now() + '8 s'") == 1
+		return number(t, tx, "SELECT count(*) FROM fairq.sessions WHERE alive_until > now() + '12 s'") == 1
 	})
 	f.must(tx.Commit())
-	close(goOn)
 	until(t, "it is done", func() bool { return f.left() == 0 })
 	equal(t, "sent", f.number("SELECT count(*) FROM sent WHERE attempt = 1"), 1)
 }

@@ -288,6 +288,26 @@ func (s *session) close() {
 	close(s.over)
 }
 
+// whileAlive returns a context that ends when the session has been over for grace, and calls
+// ended then. Before that the server answers: what takes long waits for a lock.
+func (s *session) whileAlive(grace time.Duration, ended func()) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.over:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(grace):
+			cancel()
+			ended()
+		}
+	}()
+	return ctx, cancel
+}
+
 // cancelBackend stops what another connection of this role does.
 func (s *session) cancelBackend(pid int) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)

@@ -190,12 +190,13 @@ declare -A PART_DIRECTORIES=(
 	[ruby]=clients/ruby/test
 	[go]=clients/go/test
 	[examples]=clients/examples/test
+	[conformance]=clients/conformance
 	[monitoring]=monitoring/test
 	[packaging]=packaging/test
 	[moving]=test/moving
 )
 PART_SUITES=$(
-	for suite in python celery node dashboard ruby go examples monitoring packaging moving; do
+	for suite in python celery node dashboard ruby go examples conformance monitoring packaging moving; do
 		[ ! -x "$CHECKOUT/${PART_DIRECTORIES[$suite]}/run" ] || echo "$suite"
 	done | xargs
 )

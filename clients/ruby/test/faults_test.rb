@@ -6,7 +6,9 @@ require "helper"
 # with a fixed lease instead of the session, "slow jobs and a short time to live";
 # without close_session on SIGTERM, "a job that does not end in time" (its attempt
 # counts); without the interruption, "a session that is over"; without Interruption.behind
-# in the worker, or in the job, "fails as it cleans up" (its attempt counts; it is retried).
+# in the worker, or in the job, "fails as it cleans up" (its attempt counts; it is retried);
+# without the end of with_connections_given_back, "had for itself"; without LOCK_TIMEOUT, "a locked table"; where interrupt does not ask
+# whether the job runs, or run does not look at the reason, "meets a job".
 class FaultsTest < FairqTest
   def test_slow_jobs_and_a_short_time_to_live
     queue(lease: "2 s", max_attempts: 2)
@@ -33,6 +35,24 @@ class FaultsTest < FairqTest
     worker
     wait_until_empty
     assert_equal %w[0 1 2 3], results.sort
+  end
+
+  def test_a_locked_table_does_not_end_the_session
+    queue
+    SlowJob.perform_later("long", 600)
+    worker("--ttl", 2, "--threads", 2, "--timeout", 0.1)
+    wait_until("it runs") { marks("begun").any? }
+    before = sql("SELECT session FROM fairq.sessions")
+    Server.on(self.class.database) do |connection|
+      connection.transaction do
+        connection.exec("LOCK TABLE fairq.q_default IN ACCESS EXCLUSIVE MODE")
+        # for longer than an answer may take otherwise
+        alive = "SELECT FROM fairq.sessions WHERE alive_until > now() + '12 s'"
+        wait_until("it has had several heartbeats") { connection.exec(alive).ntuples == 1 }
+      end
+    end
+    assert_equal before, sql("SELECT session FROM fairq.sessions")
+    assert_empty marks("interrupted")
   end
 
   def test_restarts_of_the_server
@@ -123,7 +143,52 @@ class FaultsTest < FairqTest
     assert_equal ["cut at 2"], results, "noted as failed by another connection, and tried again"
   end
 
+  def test_a_connection_that_a_job_had_for_itself_is_lost_after_it
+    queue
+    OutsideJob.perform_later("first", 0)
+    worker("--threads", 1)
+    wait_until_empty
+    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() " \
+        "AND backend_type = 'client backend' AND pid <> pg_backend_pid()")
+    OutsideJob.perform_later("second", 0)
+    wait_until_empty
+    assert_equal %w[first second], results
+  end
+
+  def test_an_interruption_meets_a_job_and_nothing_before_or_after_it
+    ActiveJob::Fairq::Worker # loads what follows
+    begun, go, met = Array.new(3) { Queue.new }
+    crew = ActiveJob::Fairq::Crew.new(1) do |turn|
+      around(turn.task, "before", begun, go)
+      turn.run { around(turn.task, "job", begun, go) }
+      around(turn.task, "after", begun, go)
+      met << "nothing"
+    rescue ActiveJob::Fairq::LeaseLost => error
+      met << error.class.name.demodulize
+    end
+    session = Struct.new(:over?).new(false)
+    ends = %w[before job after].map do |place|
+      crew.start(place, session)
+      begun.pop
+      crew.interrupt(session, ActiveJob::Fairq::LeaseLost)
+      go << true
+      met.pop
+    end
+    assert_equal %w[LeaseLost LeaseLost nothing], ends
+    crew.dismiss
+  end
+
   private
+
+  # Waits there, where interruptions are let in, as Active Record does.
+  def around(place, here, begun, go)
+    return unless place == here
+
+    Thread.handle_interrupt(ActiveJob::Fairq::Interruption => :immediate) do
+      begun << true
+      go.pop
+    end
+  end
 
   # Workers that wait for tasks.
   def waiting

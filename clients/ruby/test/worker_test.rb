@@ -11,7 +11,8 @@ require "helper"
 # retry does not wait"; without the place from the payload, "keeps its group"; without
 # rescue_with_handler of Job, without `final` for Unrecoverable and without give_up in
 # give_up_on, "no other attempt would mend"; without the name in the log or in place of the
-# class, or without the class in place of the name, "the name is in the log".
+# class, or without the class in place of the name, "the name is in the log"; without
+# SchemaOfThread, "learns of a table".
 class WorkerTest < FairqTest
   def test_runs_the_jobs_of_its_queues_and_no_others
     WriteJob.set(queue: "other").perform_later("other")
@@ -21,6 +22,32 @@ class WorkerTest < FairqTest
     wait_for_results(2)
     assert_equal %w[first low], results.sort
     assert_equal %w[ready], tasks("other").map { |task| task["state"] }
+  end
+
+  def test_a_job_learns_of_a_table_while_another_has_its_transaction
+    ActiveJob::Fairq::RecordDatabase.keep_threads_apart
+    pool = Result.connection_pool
+    begun, go, found = Array.new(3) { Queue.new }
+    asking = Thread.new do
+      pool.with_connection do |connection|
+        cache = connection.schema_cache
+        begun << true
+        go.pop
+        found << cache.columns("results")
+      end
+    end
+    begun.pop
+    pool.with_connection do |connection|
+      connection.transaction do
+        connection.schema_cache.clear!
+        go << true
+        wait_until("the other thread has its answer") { found.size == 1 }
+      end
+    end
+    assert_equal %w[id result], found.pop.map(&:name)
+  ensure
+    go << true
+    asking.join
   end
 
   def test_a_job_for_later_runs_when_it_is_due

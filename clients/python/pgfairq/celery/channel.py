@@ -38,9 +38,10 @@ class QoS(virtual.QoS):
         self.channel.ack_lease(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        why = getattr(self._delivered.get(delivery_tag), "why", "rejected")  # noted by Request
+        message = self._delivered.get(delivery_tag)
+        why, counts = getattr(message, "why", "rejected"), getattr(message, "counts", False)    # noted by Request
         self._quick_ack(delivery_tag)
-        self.channel.reject_lease(delivery_tag, requeue, why)
+        self.channel.reject_lease(delivery_tag, requeue, why, counts)
 
     def restore_unacked(self) -> list:
         self._flush()
@@ -272,7 +273,7 @@ class Channel(virtual.Channel):
         except NotAMessage as error:
             logger.error("%s: %s", arrived.lease if isinstance(arrived, Task) else f"queue {queue}", error)
             if isinstance(arrived, Task):
-                arrived.lease.session.bury(arrived.lease, str(error))
+                arrived.lease.session.nack(arrived.lease, str(error), final=True)
             return None
         refused = None if isinstance(arrived, Task) else broadcast.unfit(message)
         if refused is not None:
@@ -334,14 +335,15 @@ class Channel(virtual.Channel):
             lease.session.ack(lease)
             self._there_is_room()
 
-    def reject_lease(self, delivery_tag: str, requeue: bool, why: str) -> None:
+    def reject_lease(self, delivery_tag: str, requeue: bool, why: str, counts: bool = False) -> None:
+        """counts: where it is to be delivered again, this was an attempt."""
         lease = self._leases.pop(delivery_tag, None)
         if lease is None:
             return
-        if requeue:
+        if requeue and not counts:
             lease.session.release(lease)  # and then there is room: not before it is back in its place
         else:
-            lease.session.bury(lease, why)
+            lease.session.nack(lease, why, final=not requeue)
             self._there_is_room()
 
     def _there_is_room(self) -> None:

@@ -28,8 +28,8 @@ ACK = "SELECT fairq.ack_many(%s::uuid[])::text"
 RELEASE = "SELECT fairq.release_many(%s::uuid[])::text"
 CLOSE = "SELECT fairq.close_session(%s)"
 
-# Dead at once, and kept for who looks after dead tasks.
-BURY = "SELECT fairq.nack(%s::uuid, %s, final => true)"
+# Final: dead at once, and kept for who looks after dead tasks.
+NACK = "SELECT fairq.nack(%s::uuid, %s, final => %s)"
 
 BATCH = 1000
 
@@ -54,7 +54,7 @@ class Session:
         self._acks: deque[Lease] = deque()
         self._releases: deque[Lease] = deque()
         self.releasing: set[str] = set()  # receipts of what is on its way back to its place
-        self._burials: deque[tuple[Lease, str]] = deque()
+        self._nacks: deque[tuple[Lease, str, bool]] = deque()
         self._wake = Wake()
         self._closing = False
         database.stay()
@@ -102,8 +102,8 @@ class Session:
         self._releases.append(lease)
         self._wake.set()
 
-    def bury(self, lease: Lease, error: str) -> None:
-        self._burials.append((lease, error))
+    def nack(self, lease: Lease, error: str, final: bool) -> None:
+        self._nacks.append((lease, error, final))
         self._wake.set()
 
     # The thread.
@@ -153,11 +153,11 @@ class Session:
     def _settle(self) -> None:
         if self._unsettled and self.id is not None:
             self._unsettled.settle(self._home)
-        while self._acks or self._releases or self._burials:
+        while self._acks or self._releases or self._nacks:
             self._ack_some()
             self._release_some()
-            while self._burials:
-                self._bury_one(*self._burials.popleft())
+            while self._nacks:
+                self._nack_one(*self._nacks.popleft())
 
     def _ack_some(self) -> None:
         self._acking = _take(self._acks)
@@ -182,12 +182,12 @@ class Session:
         settled = {receipt for receipt, in self._execute(sql, ([lease.receipt for lease in leases],))}
         return [lease for lease in leases if lease.receipt not in settled]
 
-    def _bury_one(self, lease: Lease, error: str) -> None:
+    def _nack_one(self, lease: Lease, error: str, final: bool) -> None:
         try:
             self.count(-1)
-            self._execute(BURY, (lease.receipt, error.replace("\0", "\ufffd")))
+            self._execute(NACK, (lease.receipt, error.replace("\0", "\ufffd"), final))
         except Refused as refused:
-            logger.error("%s could not be made dead: %s", lease, refused)
+            logger.error("%s has failed, which could not be told: %s", lease, refused)
 
     def close(self) -> None:
         """Settle what is to be settled, give back the rest, and close the connection."""

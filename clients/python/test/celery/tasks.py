@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import time
 
 import pgfairq.celery  # noqa: F401
@@ -86,6 +87,12 @@ def end_as(how):
 def keep_failures():
     note("keep_failures")
     raise ValueError("no address")
+
+
+@app.task(acks_late=True)
+def die():
+    note("die")
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.task(acks_late=True)

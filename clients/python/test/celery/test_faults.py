@@ -4,7 +4,9 @@ A session lives for 600 s without a heartbeat here, unless a test says otherwise
 was given back because a connection closed.
 
 Seen to fail: the fork without keep_from_children(), which closes what a child has of the connections; the long task without the thread of heartbeats; the lost ack
-without Unsettled; the lost commit without was_committed(), and with a commit that does not wait for the row.
+without Unsettled; the lost commit without was_committed(), and with a commit that does not wait for the row; the task that kills its process each time
+without is_lost() of request.py (it is begun for ever), and a cold shutdown with an is_lost() that does not ask whether
+the worker ends (attempts are counted).
 """
 
 import os
@@ -111,6 +113,21 @@ def test_kill_of_a_child(server):
     server.wait_empty()
 
 
+def test_a_task_that_kills_its_process_each_time(server):
+    """It is an attempt each time, so it comes to an end; others are done."""
+    options = {**LONG["broker_transport_options"], "queue_options": {"max_attempts": 3, "backoff_base": "0"}}
+    server.settings["broker_transport_options"] = options
+    tasks = server.app()
+    tasks.die.delay()
+    tasks.work.delay("other")
+    server.worker(concurrency=2, **LATE)
+    server.wait_notes(1, "work")
+    wait_until(lambda: server.tasks() == {"dead": 1}, "it is dead")
+    assert len(server.notes("die")) == 3
+    [(error, attempts, lost)] = server.sql("SELECT last_error, attempts, lost FROM fairq.tasks('celery')")
+    assert error.startswith("WorkerLostError: ") and (attempts, lost) == (3, 0)
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_warm_shutdown_gives_back_what_was_prefetched(server, pool, late):
     path = until(server, "go", 6)
@@ -135,6 +152,7 @@ def test_a_cold_shutdown(server):
     worker.signal(signal.SIGQUIT)
     worker.wait()
     wait_until(lambda: server.tasks() == {"ready": 2} and sessions(server) == 0, "both are back")
+    assert server.sql("SELECT DISTINCT attempts FROM fairq.tasks('celery')") == [(0,)]
 
 
 @pytest.mark.parametrize("pool_of", ["prefork", "threads", "solo"])

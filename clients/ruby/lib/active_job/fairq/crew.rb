@@ -2,11 +2,40 @@
 
 module ActiveJob
   module Fairq
-    # The threads of a worker, each at one task at a time, in the midst of which it can
-    # be interrupted. That may come while the task is settled, too, for Active Record
-    # lets interruptions in: then the lease is gone, and nothing is left to be settled.
+    # What a thread is at: a task of a session. It can be interrupted while its job runs, and at
+    # no other time: Active Record lets interruptions in where it gives a connection back to
+    # its pool, which is then one short for good.
+    class Turn
+      attr_reader :task, :session
+
+      def initialize(task, session)
+        @task = task
+        @session = session
+        @thread = Thread.current
+        @lock = Mutex.new
+      end
+
+      # Runs the job, or raises what it is interrupted by.
+      def run(&job)
+        @lock.synchronize { @reason ? raise(@reason) : @running = true }
+        Thread.handle_interrupt(Interruption => :immediate, &job)
+      ensure
+        @lock.synchronize { @running = false }
+        Thread.handle_interrupt(Interruption => :immediate) { Thread.pass } # one that is on its way
+      end
+
+      # From another thread.
+      def interrupt(reason)
+        @lock.synchronize do
+          @reason ||= reason
+          @thread.raise(reason) if @running
+        end
+      end
+    end
+
+    # The threads of a worker, each at one task at a time.
     class Crew
-      # The block is given a task and its session.
+      # The block is given the Turn of a task.
       def initialize(size, &work)
         @work = work
         @lock = Mutex.new
@@ -14,7 +43,7 @@ module ActiveJob
         @inbox = Queue.new
         @free = size
         @size = size
-        @running = {}
+        @turns = []
         @tasks = Hash.new(0).compare_by_identity # how many a session has
         @threads = Array.new(size) { |i| Thread.new { serve("fairq #{i + 1}") } }
       end
@@ -52,10 +81,10 @@ module ActiveJob
         @lock.synchronize { @changed.wait(@lock, 1) while @tasks.key?(session) && !session.over? }
       end
 
-      # Raises in the threads that work under the session.
+      # Ends the jobs that run under the session.
       def interrupt(session, reason)
         @lock.synchronize do
-          @running.each { |thread, (_, of)| thread.raise(reason) if of.equal?(session) }
+          @turns.each { |turn| turn.interrupt(reason) if turn.session.equal?(session) }
         end
       end
 
@@ -75,26 +104,19 @@ module ActiveJob
         end
       end
 
-      # An interruption that came too late for its job must not meet the next one.
       def take_turn(task, session)
-        @lock.synchronize { @running[Thread.current] = [task, session] }
-        @work.call(task, session) unless session.over?
+        turn = Turn.new(task, session)
+        @lock.synchronize { @turns << turn }
+        @work.call(turn) unless session.over?
       rescue Interruption
         nil
       ensure
-        @lock.synchronize { @running.delete(Thread.current) }
-        forget_interruptions
         @lock.synchronize do
+          @turns.delete(turn)
           @free += 1
           @tasks.delete(session) if (@tasks[session] -= 1).zero?
           @changed.broadcast
         end
-      end
-
-      def forget_interruptions
-        Thread.handle_interrupt(Interruption => :immediate) { Thread.pass }
-      rescue Interruption
-        nil
       end
     end
   end

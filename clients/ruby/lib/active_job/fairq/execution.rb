@@ -33,7 +33,8 @@ module ActiveJob
       end
 
       # Ends with a commit, or raises what the job has raised, or an Interruption.
-      def run
+      def run(turn)
+        @turn = turn
         Thread.current.thread_variable_set(KEY, self)
         in_application do
           data = job_data
@@ -112,7 +113,7 @@ module ActiveJob
       end
 
       def perform(data)
-        Thread.handle_interrupt(Interruption => :immediate) { ActiveJob::Base.execute(data) }
+        @turn.run { ActiveJob::Base.execute(data) }
         return if @database.call(ACK, @task.receipt).first.first == "true"
 
         raise LeaseLost, "the lease of #{@task} is gone"
@@ -137,7 +138,14 @@ module ActiveJob
       # Rails loads code and gives connections back around each unit of work.
       def in_application(&block)
         application = defined?(::Rails.application) && ::Rails.application
-        application ? application.reloader.wrap(&block) : yield
+        application ? application.reloader.wrap(&block) : with_connections_given_back(&block)
+      end
+
+      # Else the thread would keep one that is lost, for what follows and for all later jobs.
+      def with_connections_given_back
+        yield
+      ensure
+        ::ActiveRecord::Base.connection_handler.clear_active_connections! if defined?(::ActiveRecord::Base)
       end
     end
   end

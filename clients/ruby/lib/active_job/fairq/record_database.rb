@@ -15,6 +15,31 @@ module ActiveJob
         end
       end
 
+      # The connections of a pool share what is known of tables, which Rails before 7.1 asks for on
+      # the connection that asked last, be it of another thread. That is locked for as long as the
+      # other thread has a transaction, so two jobs that meet a table for the first time could
+      # wait for each other for ever. Here each thread asks on its own.
+      module SchemaOfThread
+        KEY = :fairq_schema_connections
+
+        def connection=(connection)
+          super
+          found = Thread.current.thread_variable_get(KEY)
+          Thread.current.thread_variable_set(KEY, found = {}.compare_by_identity) unless found
+          found[self] = connection
+        end
+
+        def connection
+          Thread.current.thread_variable_get(KEY)&.fetch(self, nil) || super
+        end
+      end
+
+      # For a process whose threads have long transactions.
+      def self.keep_threads_apart
+        cache = ::ActiveRecord::ConnectionAdapters::SchemaCache
+        cache.prepend(SchemaOfThread) if cache.method_defined?(:connection=)
+      end
+
       def initialize(class_name)
         @class_name = class_name.to_s
       end

@@ -46,9 +46,10 @@ module ActiveJob
         Execution.watch_retries
         ActiveJob::LogSubscriber.prepend(Backtrace::Log)
         @database = Fairq.database
+        RecordDatabase.keep_threads_apart if @database.records?
         @guide = Guide.new(Fairq.worker_address, @queues)
         @leaving = {} # sessions at nodes that are left, and who waits until their jobs have ended
-        @crew = Crew.new(@threads) { |task, session| work(task, session) }
+        @crew = Crew.new(@threads) { |turn| work(turn) }
         @logger.info("#{@threads} threads for #{@queues.join(', ')}")
         @notices.worker("start", queues: @queues, threads: @threads)
         ended = end_all { serve_until_stopped }
@@ -133,7 +134,8 @@ module ActiveJob
         else
           tasks.each { |task| @crew.start(task, session) }
         end
-      rescue PG::QueryCanceled # by stop, or by an administrator: a claim that was cancelled is given back
+      rescue PG::QueryCanceled, PG::LockNotAvailable
+        # By stop, or by an administrator; or the table is locked. A claim that was cancelled is given back.
         nil
       end
 
@@ -182,14 +184,16 @@ module ActiveJob
         @crew.idle_while { time < end_of_patience }
       end
 
-      def work(task, session)
-        @notices.attempt(task) { outcome_of(task, session) }
+      def work(turn)
+        @notices.attempt(turn.task) { outcome_of(turn) }
       end
 
       # What has become of the task, and of what error.
-      def outcome_of(task, session)
+      def outcome_of(turn)
+        task = turn.task
+        session = turn.session
         execution = Execution.new(task, session.database)
-        execution.run
+        execution.run(turn)
         :done
       rescue Exception => error
         reason = Interruption.behind(error)
