@@ -47,20 +47,21 @@ function openPage(visit) {
   };
 }
 
-/** The processor time that a dashboard takes for some seconds, of the server and its own, as parts of one processor. */
-async function processorOf(client, dashboard, seconds) {
-  const backends = async () => {
-    const { rows } = await client.query("SELECT pid FROM pg_stat_activity WHERE application_name = 'pgfairq-dashboard'");
-    return new Map(rows.map(({ pid }) => [pid, processorTime(pid)]));
-  };
-  const before = await backends();
-  const own = processorTime(dashboard.pid);
+/** The processor time of a dashboard so far, in seconds: of its connections, by process of the server, and its own. */
+async function processorNow(client, dashboard) {
+  const { rows } = await client.query("SELECT pid FROM pg_stat_activity WHERE application_name = 'pgfairq-dashboard'");
+  return { backends: new Map(rows.map(({ pid }) => [pid, processorTime(pid)])), own: processorTime(dashboard.pid) };
+}
+
+/** What a dashboard has taken of a processor while something was done, in seconds, and how long that took. */
+async function processorOf(client, dashboard, work) {
+  const before = await processorNow(client, dashboard);
   const begin = performance.now();
-  await sleep(seconds);
+  await work();
   const took = (performance.now() - begin) / 1000;
-  const after = await backends();
-  const server = [...after].reduce((sum, [pid, time]) => sum + time - (before.get(pid) ?? 0), 0);
-  return { server: server / took, own: (processorTime(dashboard.pid) - own) / took };
+  const after = await processorNow(client, dashboard);
+  const server = [...after.backends].reduce((sum, [pid, time]) => sum + time - (before.backends.get(pid) ?? 0), 0);
+  return { server, own: after.own - before.own, took };
 }
 
 /** Claims and acknowledges one by one for some seconds: how many a second, and how long each took, in milliseconds. */
@@ -88,4 +89,4 @@ async function claimLoop(database, seconds) {
   return { rate: times.length / seconds, p99: part(0.99), longest: times.at(-1) };
 }
 
-module.exports = { claimLoop, openPage, processorOf };
+module.exports = { claimLoop, openPage, processorOf, sleep };

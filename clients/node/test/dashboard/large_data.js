@@ -7,7 +7,7 @@ const TENANTS = 100_000;
 const SUBGROUPS = 10_000;
 const BATCH = 20_000;
 const CLAIMED = 10_000;
-const SESSIONS = 1000;
+const SESSIONS = 900;
 const LEASES_EACH = 20;
 /** Queues beside the large one, among which a search looks and a page chooses. */
 const SMALL_QUEUES = 60;
@@ -117,7 +117,7 @@ class Builder {
         FROM generate_series(1, 2000) n`);
   }
 
-  /** 20,000 tasks in flight under a thousand sessions, and 500 under none. */
+  /** 18,000 tasks in flight under 900 sessions, and 500 under none. */
   async leases() {
     await this.rows(`DO $$ DECLARE s uuid; BEGIN
         FOR n IN 1..${SESSIONS} LOOP
