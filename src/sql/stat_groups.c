@@ -55,7 +55,7 @@ merge_infos(GroupInfo *to, const GroupInfo *from)
 		to->limit = from->limit;
 }
 
-/* The hash of a group, and where its info is: what is sorted instead of infos. */
+/* The hash of a group, and where its info is: sorted in place of the infos. */
 typedef struct GroupPlace
 {
 	uint64		hash[2];
@@ -130,7 +130,10 @@ due_at(const Due *due, double far)
  */
 #define STEPS	60
 
-/* Of the groups of a class: where they begin, what they were served, the least weight. */
+/*
+ * Of the groups of a class: where they begin, what they were served, and the
+ * least weight.  Returns how many they are.
+ */
 static int
 class_begin(const GroupInfo *infos, int n, int class, VirtualTime *base,
 			double *served, double *lightest)
@@ -149,7 +152,10 @@ class_begin(const GroupInfo *infos, int n, int class, VirtualTime *base,
 	return count;
 }
 
-/* dues: room for n of them, which are gone through instead of the larger infos. */
+/*
+ * What the groups of a class are due.  The steps go over dues, with room for n
+ * of them, for infos are much larger.
+ */
 static void
 share_out(GroupInfo *infos, int n, int class, Due *dues)
 {
@@ -170,7 +176,7 @@ share_out(GroupInfo *infos, int n, int class, Due *dues)
 		if (info->class != class || !info->known)
 			continue;
 		due->since = virtual_time_distance(base, info->since);
-		due->length = info->overflow > 0 ? get_float8_infinity() :
+		due->length = info->overflow != 0 ? get_float8_infinity() :
 			virtual_time_distance(info->since, info->finish);
 		due->weight = info->weight;
 		due->at = i;
