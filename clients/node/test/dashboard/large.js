@@ -26,6 +26,8 @@ let large, client, dashboard, cookie;
 const rows = async (sql, values) => (await client.query(sql, values)).rows;
 const one = async (sql, values) => (await rows(sql, values))[0];
 const ms = (time) => Math.round(time);
+/** A line of what is measured, as soon as it is there: the reporter makes a comment of it. */
+const say = (line) => console.log(line);
 
 const counting = (text) => text.includes(COUNTING);
 
@@ -162,7 +164,7 @@ function askingOf(ids) {
     `/act/edit-task?queue=large&id=${ids.dead[0]}`,
     '/act/set-tenant?queue=large&group=tenant%2077',
     '/act/pause-queue?queue=large',
-    '/act/edit-schedule?schedule=schedule%207',
+    '/act/remove-schedule?schedule=schedule%207',
   ];
 }
 
@@ -186,17 +188,17 @@ async function measure(paths, slow) {
   return `${ms(times[Math.floor(times.length / 2)])} | ${ms(times.at(-1))} | ${ms(((server + own) * 1000) / times.length)}`;
 }
 
-test('no page takes a second', async (t) => {
+test('no page takes a second', async () => {
   const slow = [];
   const ids = await someIds();
-  t.diagnostic('| page | addresses | median, ms | longest | processor | JSON: median | longest | processor |');
-  t.diagnostic('|---|---:|---:|---:|---:|---:|---:|---:|');
+  say('| page | addresses | median, ms | longest | processor | JSON: median | longest | processor |');
+  say('|---|---:|---:|---:|---:|---:|---:|---:|');
   for (const [name, paths] of Object.entries(pagesOf(ids))) {
     const page = await measure(paths, slow);
-    t.diagnostic(`| ${name} | ${paths.length} | ${page} | ${await measure(paths.map(jsonOf), slow)} |`);
+    say(`| ${name} | ${paths.length} | ${page} | ${await measure(paths.map(jsonOf), slow)} |`);
   }
   const asking = askingOf(ids);
-  t.diagnostic(`| what asks before an action | ${asking.length} | ${await measure(asking, slow)} | | | |`);
+  say(`| what asks before an action | ${asking.length} | ${await measure(asking, slow)} | | | |`);
   assert.deepEqual(slow, []);
 });
 
@@ -218,13 +220,13 @@ test('the dead at the far end of the table are reached by going on', async () =>
 const OPEN = ['/', '/queue?queue=large', '/tenants?queue=large', '/dead?queue=large', '/leases', '/sessions', '/tasks?queue=large&state=ready', '/settings'];
 const live = (path) => visit(path, { 'X-Live': '1' });
 
-test('eight pages that stay open are brought up to date within a second each time', async (t) => {
+test('eight pages that stay open are brought up to date within a second each time', async () => {
   const open = OPEN.map((path) => [path, openPage(() => live(path))]);
   await sleep(OPEN_SECONDS);
   const slow = [];
   for (const [path, page] of open) {
     const times = (await page.close()).sort((a, b) => a - b);
-    t.diagnostic(`${times.length} times ${path}: ${ms(times[Math.floor(times.length / 2)])} ms, at most ${ms(times.at(-1))} ms`);
+    say(`${times.length} times ${path}: ${ms(times[Math.floor(times.length / 2)])} ms, at most ${ms(times.at(-1))} ms`);
     if (times.at(-1) > MOST_MS) {
       slow.push(path);
     }
@@ -234,19 +236,19 @@ test('eight pages that stay open are brought up to date within a second each tim
 
 const percent = (part) => `${(part * 100).toFixed(part < 0.1 ? 2 : 1)} %`;
 
-test('what a dashboard that stands open takes of a processor', async (t) => {
-  t.diagnostic('| open | the server | the dashboard |');
-  t.diagnostic('|---|---:|---:|');
+test('what a dashboard that stands open takes of a processor', async () => {
+  say('| open | the server | the dashboard |');
+  say('|---|---:|---:|');
   for (const paths of [[], ...OPEN.slice(0, 4).map((path) => [path]), OPEN]) {
     const pages = paths.map((path) => openPage(() => live(path)));
     const { server, own, took } = await processorOf(client, dashboard, () => sleep(OPEN_SECONDS));
     await Promise.all(pages.map((page) => page.close()));
     const what = paths.length > 1 ? `${paths.length} pages` : (paths[0] ?? 'none: the samples alone');
-    t.diagnostic(`| ${what} | ${percent(server / took)} | ${percent(own / took)} |`);
+    say(`| ${what} | ${percent(server / took)} | ${percent(own / took)} |`);
   }
 });
 
-test('how many claims a second are left to others', async (t) => {
+test('how many claims a second are left to others', async () => {
   const kinds = { 'no dashboard': [], 'one that nobody looks at': [], 'one page of tenants': ['/tenants?queue=large'], 'eight pages': OPEN };
   const found = Object.fromEntries(Object.keys(kinds).map((kind) => [kind, []]));
   for (let round = 0; round < CLAIM_ROUNDS; round += 1) {
@@ -261,15 +263,15 @@ test('how many claims a second are left to others', async (t) => {
     }
   }
   const middle = (kind, of) => found[kind].map((result) => result[of]).sort((a, b) => a - b)[Math.floor(CLAIM_ROUNDS / 2)];
-  t.diagnostic('| beside the claims | claims a second | of those without | 99 % within | longest |');
-  t.diagnostic('|---|---:|---:|---:|---:|');
+  say('| beside the claims | claims a second | of those without | 99 % within | longest |');
+  say('|---|---:|---:|---:|---:|');
   for (const kind of Object.keys(kinds)) {
     const rate = middle(kind, 'rate');
-    t.diagnostic(`| ${kind} | ${ms(rate)} | ${percent(rate / middle('no dashboard', 'rate'))} | ${middle(kind, 'p99').toFixed(1)} ms | ${middle(kind, 'longest').toFixed(1)} ms |`);
+    say(`| ${kind} | ${ms(rate)} | ${percent(rate / middle('no dashboard', 'rate'))} | ${middle(kind, 'p99').toFixed(1)} ms | ${middle(kind, 'longest').toFixed(1)} ms |`);
   }
 });
 
-test('after a start of the server no page takes a second, and each is there soon', async (t) => {
+test('after a start of the server no page takes a second, and each is there soon', async () => {
   const slow = [];
   for (const [name, [path]] of Object.entries(pagesOf(await someIds()))) {
     if (name === 'a session') {
@@ -281,7 +283,7 @@ test('after a start of the server no page takes a second, and each is there soon
     const { took, text } = await timed(path);
     const begin = performance.now();
     await until(async () => !counting(await visit(path)), `${name} is there`);
-    t.diagnostic(`${name}: ${ms(took)} ms${counting(text) ? `; its figures ${ms(performance.now() - begin)} ms later` : ''}`);
+    say(`${name}: ${ms(took)} ms${counting(text) ? `; its figures ${ms(performance.now() - begin)} ms later` : ''}`);
     if (took > MOST_MS) {
       slow.push(path);
     }
@@ -289,7 +291,7 @@ test('after a start of the server no page takes a second, and each is there soon
   assert.deepEqual(slow, []);
 });
 
-test('actions on many dead tasks', async (t) => {
+test('actions on many dead tasks', async () => {
   const act = async (path) => {
     const asked = await visit(path);
     const begin = performance.now();
@@ -297,7 +299,7 @@ test('actions on many dead tasks', async (t) => {
     assert.equal(answer.status, 303, answer.text.slice(0, 500));
     const took = performance.now() - begin;
     const said = /<p class="notice" role="status">(.*?)<\/p>/s.exec(await visit(answer.headers.location))?.[1];
-    t.diagnostic(`${ms(took)} ms: ${path}: ${said.replace(/<[^>]*>/g, '')}`);
+    say(`${ms(took)} ms: ${path}: ${said.replace(/<[^>]*>/g, '')}`);
   };
   await act('/act/cancel-dead?queue=large&name=job%2077');
   await act('/act/revive-dead?queue=large&name=job%2078');

@@ -101,7 +101,7 @@ export interface TaskQuery extends Narrow {
   after?: string | undefined;
   limit: number;
   /** how long to look, if not as long as a page that does nothing else */
-  milliseconds?: number;
+  milliseconds?: number | undefined;
 }
 
 export interface TaskPage {

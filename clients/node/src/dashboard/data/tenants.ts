@@ -116,7 +116,7 @@ export function tenantsOfId(reader: Reader, queue: string, id: string): Promise<
 
 /** How many tasks are looked at in one query for the key of a group, and for how long in all. */
 const KEY_TASKS = 1000;
-const KEY_MS = 350;
+const KEY_MS = 250;
 
 /**
  * The whole key of a group that the views show the beginning of only: from what the group was given, or from one of
