@@ -26,7 +26,10 @@ function processorTime(pid) {
   }
 }
 
-/** Who has a page open: loads it again every few seconds, until closed; how long each time took, in milliseconds. */
+/**
+ * Who has a page open: loads it again every few seconds, until closed; how long each time took, in milliseconds, Infinity
+ * for one that did not come.
+ */
 function openPage(visit) {
   let stop;
   const stopped = new Promise((resolve) => (stop = () => resolve(true)));
@@ -34,8 +37,11 @@ function openPage(visit) {
     const times = [];
     do {
       const begin = performance.now();
-      await visit();
-      times.push(performance.now() - begin);
+      const came = await visit().then(
+        () => true,
+        () => false,
+      );
+      times.push(came ? performance.now() - begin : Infinity);
     } while (!(await Promise.race([sleep(LIVE_SECONDS), stopped])));
     return times;
   })();
