@@ -14,6 +14,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/float.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -54,23 +55,45 @@ merge_infos(GroupInfo *to, const GroupInfo *from)
 		to->limit = from->limit;
 }
 
-/* Make one of a group's classes.  Returns how many groups there are. */
-static int
-merge_classes(GroupInfo *infos, int n)
+/* The hash of a group, and where its info is: sorted in place of the infos. */
+typedef struct GroupPlace
 {
-	int			kept = 0;
+	uint64		hash[2];
+	int			at;
+} GroupPlace;
 
-	qsort(infos, n, sizeof(GroupInfo), compare_groups);
+static int
+compare_places(const void *a, const void *b)
+{
+	return memcmp(((const GroupPlace *) a)->hash, ((const GroupPlace *) b)->hash,
+				  sizeof(((GroupPlace *) 0)->hash));
+}
+
+/*
+ * Make one of a group's classes.  Returns how many groups there are; kept says
+ * where they are among the infos.
+ */
+static int
+merge_classes(GroupInfo *infos, int n, int *kept)
+{
+	GroupPlace *places = palloc_array(GroupPlace, Max(n, 1));
+	int			count = 0;
+
 	for (int i = 0; i < n; i++)
 	{
-		GroupInfo  *to = &infos[kept - 1];
-
-		if (kept == 0 || compare_groups(to, &infos[i]) != 0)
-			infos[kept++] = infos[i];
-		else
-			merge_infos(to, &infos[i]);
+		memcpy(places[i].hash, infos[i].hash, sizeof(places[i].hash));
+		places[i].at = i;
 	}
-	return kept;
+	qsort(places, n, sizeof(GroupPlace), compare_places);
+	for (int i = 0; i < n; i++)
+	{
+		if (i > 0 && compare_places(&places[i - 1], &places[i]) == 0)
+			merge_infos(&infos[kept[count - 1]], &infos[places[i].at]);
+		else
+			kept[count++] = places[i].at;
+	}
+	pfree(places);
+	return count;
 }
 
 static inline bool
@@ -80,17 +103,23 @@ has_work(const GroupInfo *info)
 }
 
 /*
- * What a group was due when its class had come so far beyond since: by its
- * weight.  It ends with what there was to be served, but for the overflow.
+ * What decides how much a group is due: since when it has work, from where its
+ * class begins; for how long, which ends with what there was to be served, but
+ * for the overflow; and its weight.
  */
-static double
-due_at(const GroupInfo *info, VirtualTime base, double far)
+typedef struct Due
 {
-	double		length = far - virtual_time_distance(base, info->since);
+	double		since;
+	double		length;
+	double		weight;
+	int			at;				/* of its info */
+} Due;
 
-	if (info->overflow == 0)
-		length = Min(length, virtual_time_distance(info->since, info->finish));
-	return info->weight * Max(length, 0);
+/* What a group was due when its class had come so far beyond its begin. */
+static inline double
+due_at(const Due *due, double far)
+{
+	return due->weight * Max(Min(far - due->since, due->length), 0);
 }
 
 /*
@@ -101,52 +130,76 @@ due_at(const GroupInfo *info, VirtualTime base, double far)
  */
 #define STEPS	60
 
-static void
-share_out(GroupInfo *infos, int n, int class)
+/*
+ * Of the groups of a class: where they begin, what they were served, and the
+ * least weight.  Returns how many they are.
+ */
+static int
+class_begin(const GroupInfo *infos, int n, int class, VirtualTime *base,
+			double *served, double *lightest)
 {
-	VirtualTime base = {PG_INT64_MAX, 0};
-	double		served = 0;
-	double		lightest = FAIRQ_MAX_WEIGHT;
-	double		low = 0;
-	double		high = 0;
+	int			count = 0;
 
 	for (int i = 0; i < n; i++)
 	{
 		if (infos[i].class != class || !infos[i].known)
 			continue;
-		if (virtual_time_compare(infos[i].since, base) < 0)
-			base = infos[i].since;
-		served += infos[i].served_cost;
-		lightest = Min(lightest, infos[i].weight);
+		if (count++ == 0 || virtual_time_compare(infos[i].since, *base) < 0)
+			*base = infos[i].since;
+		*served += infos[i].served_cost;
+		*lightest = Min(*lightest, infos[i].weight);
 	}
+	return count;
+}
+
+/*
+ * What the groups of a class are due.  The steps go over dues, with room for n
+ * of them, for infos are much larger.
+ */
+static void
+share_out(GroupInfo *infos, int n, int class, Due *dues)
+{
+	VirtualTime base;
+	double		served = 0;
+	double		lightest = FAIRQ_MAX_WEIGHT;
+	double		low = 0;
+	double		high = 0;
+	int			count = 0;
+
+	if (class_begin(infos, n, class, &base, &served, &lightest) == 0)
+		return;
 	for (int i = 0; i < n; i++)
 	{
-		if (infos[i].class == class && infos[i].known)
-			high = Max(high, virtual_time_distance(base, virtual_time_max(infos[i].since,
-																		  infos[i].finish)));
+		const GroupInfo *info = &infos[i];
+		Due		   *due = &dues[count];
+
+		if (info->class != class || !info->known)
+			continue;
+		due->since = virtual_time_distance(base, info->since);
+		due->length = info->overflow != 0 ? get_float8_infinity() :
+			virtual_time_distance(info->since, info->finish);
+		due->weight = info->weight;
+		due->at = i;
+		high = Max(high, virtual_time_distance(base, virtual_time_max(info->since,
+																	  info->finish)));
+		count++;
 	}
 	high += served / lightest;
 	for (int step = 0; step < STEPS && served > 0; step++)
 	{
 		double		middle = (low + high) / 2;
-		double		due = 0;
+		double		sum = 0;
 
 		CHECK_FOR_INTERRUPTS();
-		for (int i = 0; i < n; i++)
-		{
-			if (infos[i].class == class && infos[i].known)
-				due += due_at(&infos[i], base, middle);
-		}
-		if (due < served)
+		for (int i = 0; i < count; i++)
+			sum += due_at(&dues[i], middle);
+		if (sum < served)
 			low = middle;
 		else
 			high = middle;
 	}
-	for (int i = 0; i < n; i++)
-	{
-		if (infos[i].class == class && infos[i].known)
-			infos[i].due = due_at(&infos[i], base, high);
-	}
+	for (int i = 0; i < count; i++)
+		infos[dues[i].at].due = due_at(&dues[i], high);
 }
 
 /*
@@ -155,6 +208,8 @@ share_out(GroupInfo *infos, int n, int class)
 static void
 find_dues(QueueState *state, GroupInfo *infos, int n)
 {
+	Due		   *dues;
+
 	for (int i = 0; i < n; i++)
 	{
 		GroupInfo  *info = &infos[i];
@@ -170,8 +225,10 @@ find_dues(QueueState *state, GroupInfo *infos, int n)
 			info->all_served = Max((waits ? now : info->leased_cost) - info->since_cost,
 								   info->served_cost);
 	}
+	dues = palloc_array(Due, Max(n, 1));
 	for (int class = 0; class < state->classes; class++)
-		share_out(infos, n, class);
+		share_out(infos, n, class, dues);
+	pfree(dues);
 }
 
 static Datum
@@ -231,20 +288,21 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 	GroupInfo  *infos;
 	int			n = groups_list(state, false, &infos);
 	LimitInfo  *limits = palloc(Max(n, 1) * sizeof(LimitInfo));
+	int		   *kept = palloc_array(int, Max(n, 1));
 	double		weights = 0;
 
 	n = groups_part(infos, n);
 	find_dues(state, infos, n);
-	n = merge_classes(infos, n);
+	n = merge_classes(infos, n, kept);
 	for (int i = 0; i < n; i++)
 	{
-		copy_limit(&infos[i], &state->limits.defaults, &limits[i]);
-		if (has_work(&infos[i]))
+		copy_limit(&infos[kept[i]], &state->limits.defaults, &limits[i]);
+		if (has_work(&infos[kept[i]]))
 			weights += limits[i].settings.weight;
 	}
 	for (int i = 0; i < n; i++)
 	{
-		GroupInfo  *info = &infos[i];
+		GroupInfo  *info = &infos[kept[i]];
 		Datum		values[20];
 		bool		nulls[20] = {false};
 		bool		known = info->all_served > 0;
@@ -277,6 +335,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 	}
 	pfree(infos);
 	pfree(limits);
+	pfree(kept);
 }
 
 /* A subgroup, the group it is of, and what it may have. */

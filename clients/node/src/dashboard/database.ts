@@ -9,9 +9,14 @@ import { asProblem, inWords, Problem, type DatabaseError } from './problem.js';
 
 /** How long a statement of a page, a wait for a lock, and a statement of an action may take. */
 const READ_MS = 4000;
+/** The same of a look that nobody waits for. */
+const PATIENT_MS = 600_000;
+/** How long a page waits for such a look. */
+const COUNT_MS = 400;
 const LOCK_MS = 300;
 const WRITE_MS = 60_000;
 const CONNECT_MS = 5000;
+const CLOSE_MS = 5000;
 
 const SETTINGS = [
   // Names in queries are qualified, so that nothing of others is found instead.
@@ -23,10 +28,10 @@ const SETTINGS = [
   'SET LOCAL idle_in_transaction_session_timeout = 20000',
 ];
 
-function begin(readOnly: boolean): string {
+function begin(readOnly: boolean, milliseconds: number): string {
   return [
     readOnly ? 'BEGIN TRANSACTION READ ONLY' : 'BEGIN TRANSACTION READ WRITE',
-    `SET LOCAL statement_timeout = ${readOnly ? READ_MS : WRITE_MS}`,
+    `SET LOCAL statement_timeout = ${milliseconds}`,
     `SET LOCAL lock_timeout = ${readOnly ? LOCK_MS : 10 * LOCK_MS}`,
     ...SETTINGS,
   ].join('; ');
@@ -47,11 +52,34 @@ function ofAction(error: unknown): Problem {
 /** What an attempt came to: rows, or what kept it from them. */
 export type Attempt<T> = { value: T; problem?: undefined } | { value?: undefined; problem: string };
 
+/** The server is about to count its tasks, so there are no figures yet. */
+export class NotCounted extends Problem {
+  constructor() {
+    super(
+      503,
+      'The server was started not long ago and counts the tasks of its queues, which it does once.',
+      'Figures are there when that is done, some seconds for a million tasks. What is listed without figures is there meanwhile: tasks, done tasks, what is in flight, sessions, schedules.',
+    );
+  }
+}
+
 export class Reader {
-  constructor(private readonly client: PoolClient) {}
+  private figuresThere: Promise<void> | undefined;
+
+  /** counted: waits until there are figures, for a moment; throws NotCounted then */
+  constructor(
+    private readonly client: PoolClient,
+    private readonly counted: (reader: Reader) => Promise<void>,
+  ) {}
 
   async rows<T>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
     return (await this.client.query(sql, [...values])).rows as T[];
+  }
+
+  /** Rows of views for which the server has to have counted its tasks. */
+  async figures<T>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
+    await (this.figuresThere ??= this.counted(this));
+    return this.rows<T>(sql, values);
   }
 
   async row<T>(sql: string, values: readonly unknown[] = []): Promise<T | undefined> {
@@ -79,6 +107,9 @@ export class Reader {
 
 export class Database {
   private readonly pool: Pool;
+  /** the run of the server that has counted its tasks: since when, and whether as a standby */
+  private countedRun: string | undefined;
+  private counting: Promise<void> | undefined;
 
   constructor(config: PoolConfig) {
     this.pool = new Pool({
@@ -88,25 +119,57 @@ export class Database {
       idleTimeoutMillis: 60_000,
       application_name: 'pgfairq-dashboard',
     });
-    // A connection that is lost while it is idle is replaced by the next page.
-    this.pool.on('error', () => undefined);
+    // A connection that is lost while it is idle is replaced by the next page. So it is after a crash, in which the
+    // server forgets what it has counted, and is not said to be started anew.
+    this.pool.on('error', () => (this.countedRun = undefined));
   }
 
   /** The pages' transaction: read-only, and short. */
   read<T>(work: (reader: Reader) => Promise<T>): Promise<T> {
-    return this.transaction(true, (client) => work(new Reader(client)));
+    return this.transaction(true, READ_MS, (client) => work(new Reader(client, (reader) => this.counted(reader))));
   }
 
   /** An action's transaction. */
   write<T>(work: (writer: Reader) => Promise<T>): Promise<T> {
-    return this.transaction(false, (client) => work(new Reader(client)));
+    return this.transaction(false, WRITE_MS, (client) => work(new Reader(client, async () => undefined)));
   }
 
+  /** Ends the connections; one whose look takes long is left to the end of the process. */
   async close(): Promise<void> {
-    await this.pool.end();
+    const late = new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref());
+    await Promise.race([this.pool.end(), late]);
   }
 
-  private async transaction<T>(readOnly: boolean, work: (client: PoolClient) => Promise<T>): Promise<T> {
+  /**
+   * After a start the server does not know how many tasks there are. Who asks first has the tables of the queues read,
+   * once, which takes seconds for a million tasks; a page that did so would be ended, and the next one begin anew. So one
+   * look is under way that has the time, and pages wait a moment for it.
+   */
+  private async counted(reader: Reader): Promise<void> {
+    const { run } = (await reader.row<{ run: string }>(
+      "SELECT pg_postmaster_start_time() || ' ' || pg_is_in_recovery() AS run",
+    ))!;
+    if (this.countedRun === run) {
+      return;
+    }
+    this.counting ??= this.count(run).finally(() => (this.counting = undefined));
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new NotCounted()), COUNT_MS);
+    });
+    await Promise.race([this.counting, late]).finally(() => clearTimeout(timer));
+  }
+
+  private async count(run: string): Promise<void> {
+    await this.transaction(true, PATIENT_MS, (client) => client.query('SELECT count(*) FROM fairq.queue_stats'));
+    this.countedRun = run;
+  }
+
+  private async transaction<T>(
+    readOnly: boolean,
+    milliseconds: number,
+    work: (client: PoolClient) => Promise<T>,
+  ): Promise<T> {
     let client: PoolClient;
     try {
       client = await this.pool.connect();
@@ -117,13 +180,14 @@ export class Database {
     client.on('error', ignore);
     let broken: Error | undefined;
     try {
-      await client.query(begin(readOnly));
+      await client.query(begin(readOnly, milliseconds));
       const result = await work(client);
       await client.query('COMMIT');
       return result;
     } catch (error) {
       await client.query('ROLLBACK').catch((failure: Error) => {
         broken = failure;
+        this.countedRun = undefined;
       });
       throw readOnly ? asProblem(error) : ofAction(error);
     } finally {

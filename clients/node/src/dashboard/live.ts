@@ -33,7 +33,7 @@ export const LIVE = `'use strict';
     const text = await answer.text();
     const next = new DOMParser().parseFromString(text, 'text/html');
     const main = next.getElementById('main');
-    if (!answer.ok || main === null || !next.getElementById('live')) { say('no answer: ' + answer.status); return; }
+    if (main === null || !next.getElementById('live')) { say('no answer: ' + answer.status); return; }
     if (busy()) { say('waits while you are at it'); return; }
     const old = document.getElementById('main');
     const places = scrolled(old).map((one) => one.scrollLeft);

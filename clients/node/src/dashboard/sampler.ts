@@ -124,12 +124,12 @@ export class Sampler {
     readonly days?: number | undefined,
   ) {}
 
-  /** The first sample is there when this returns. */
+  /** The first sample is there when this returns, if there are figures yet. */
   async start(): Promise<void> {
     if (this.days !== undefined) {
       await prepareHistory(this.database);
     }
-    await this.sample();
+    await this.trySample();
     this.schedule(this.interval * 1000);
   }
 
@@ -162,14 +162,18 @@ export class Sampler {
     }
     this.timer = setTimeout(async () => {
       const begin = Date.now();
-      // A sample that fails is a gap in the charts; the pages say so.
-      this.failing = await this.sample().then(
-        () => undefined,
-        (error: Error) => error.message,
-      );
+      await this.trySample();
       this.schedule(Math.max(this.interval * 1000, SHARE * (Date.now() - begin)));
     }, delay);
     this.timer.unref();
+  }
+
+  /** A sample that fails is a gap in the charts; the pages say so. */
+  private async trySample(): Promise<void> {
+    this.failing = await this.sample().then(
+      () => undefined,
+      (error: Error) => error.message,
+    );
   }
 
   private async sample(): Promise<void> {

@@ -4,8 +4,8 @@ import { createServer, type IncomingMessage, type Server as HttpServer, type Ser
 
 import { givenOf, subjectOf, type Action, type Done } from './acts/action.js';
 import type { Audit } from './audit.js';
-import type { Context } from './context.js';
-import type { Database, Reader } from './database.js';
+import type { Context, Page } from './context.js';
+import { NotCounted, type Database, type Reader } from './database.js';
 import { server } from './data/server.js';
 import { acceptedHosts, bearerOf, cameByTls, checkHost, checkOrigin, HEADERS, readForm, wantsJson } from './guard.js';
 import { address, foreign, html, withoutBase, type Markup } from './html.js';
@@ -82,6 +82,19 @@ function signInPage(wrong: boolean): Markup {
         <span class="none">as the dashboard has printed it, or was given it</span></label></div>
         <p class="actions"><button>Sign in</button></p></form>`,
   );
+}
+
+/** A page with its frame; while there are no figures for it, what says so, and is brought up to date as the page is. */
+async function htmlOf(context: Context, page: Page): Promise<Answer> {
+  try {
+    return asHtml(fullPage(context, await page(context)));
+  } catch (error) {
+    if (!(error instanceof NotCounted)) {
+      throw error;
+    }
+    const body = html`<p class="warning">${error.message}</p><p>${error.hint}</p>`;
+    return asHtml(fullPage(context, { title: 'No figures yet', refreshable: true, body }), error.status);
+  }
 }
 
 /** A request that has passed the guards. */
@@ -249,7 +262,7 @@ export class Dashboard {
       });
     }
     if (page !== undefined) {
-      return asHtml(await this.inContext(request, async (context) => fullPage(context, await page(context))));
+      return this.inContext(request, (context) => htmlOf(context, page));
     }
     if (text !== undefined) {
       return asText(await this.inContext(request, text));

@@ -106,6 +106,7 @@ async function start(database, user, args = [], more = {}) {
   const base = /http:\/\/\S+(?=\/)/.exec(output)[0];
   return {
     base,
+    pid: child.pid,
     port: Number(new URL(base).port),
     token: /token to sign in: +(\S+)/.exec(output)?.[1],
     errors: () => errors,

@@ -4,7 +4,9 @@
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
 const { barChart, lineChart, roundUp, shareBar } = require('../../dist/dashboard/chart.js');
+const { archivePage } = require('../../dist/dashboard/data/archive.js');
 const { scan } = require('../../dist/dashboard/data/scan.js');
+const { taskPage } = require('../../dist/dashboard/data/tasks.js');
 const format = require('../../dist/dashboard/format.js');
 const { address, foreign, html } = require('../../dist/dashboard/html.js');
 const { parseOptions } = require('../../dist/dashboard/options.js');
@@ -165,6 +167,26 @@ test('a scan that finds nothing stops when its time is over, and says where', as
   assert.equal(page.unfinished, true);
   assert.ok(page.next > 0);
   assert.deepEqual(page.found, []);
+});
+
+test('quick windows, which get long, ask for no more tasks than the engine finds at once', async (t) => {
+  t.mock.method(Date, 'now', () => 0);
+  const asked = [];
+  const reader = {
+    row: async (_, values) => {
+      asked.push(values);
+      return asked.length < 12 ? { found: [], last: '1', id: '1', time: '1' } : { found: [], last: null, id: null, time: null };
+    },
+  };
+  const query = { queue: { queue: 'jobs' }, name: 'send', limit: 50 };
+  for (const [page, rows] of [[taskPage, 2], [archivePage, 3]]) {
+    asked.length = 0;
+    await page(reader, query);
+    const windows = asked.map((values) => values.slice(rows, rows + 2));
+    assert.equal(windows.length, 12);
+    assert.ok(windows.some(([most]) => most > 10_000), `windows are long: ${windows}`);
+    assert.ok(windows.every(([, most]) => most <= 10_000), `${page.name}: ${windows}`);
+  }
 });
 
 test('tokens: equal texts, visits that end, and no more of them than there is room for', () => {

@@ -2,7 +2,7 @@
 
 import type { Reader } from '../database.js';
 import type { Queue } from './queues.js';
-import { scan, type Scan } from './scan.js';
+import { MOST_FOUND, scan, type Scan } from './scan.js';
 import { beginning, historyColumn, LIST_CHARACTERS, PAGE_CHARACTERS, WHOLE_CHARACTERS } from './tasks.js';
 
 export const OUTCOMES = ['acked', 'dead', 'cancelled', 'expired'] as const;
@@ -100,7 +100,7 @@ export async function archivePage(reader: Reader, query: ArchiveQuery): Promise<
         before?.time ?? null,
         before?.id ?? null,
         rows,
-        all ? wanted : rows,
+        all ? wanted : Math.min(rows, MOST_FOUND),
         query.outcome ?? null,
         query.group ?? null,
         ...(all ? [] : [query.name ?? null, query.subgroup ?? null]),

@@ -145,7 +145,7 @@ export async function findQueue(reader: Reader, name: string): Promise<Queue> {
 
 /** The counters of all queues that the role may see them of; of some, if names are given. */
 export function queueStats(reader: Reader, names?: readonly string[]): Promise<QueueStats[]> {
-  return reader.rows<QueueStats>(
+  return reader.figures<QueueStats>(
     `SELECT ${STATS_COLUMNS} FROM fairq.queue_stats
             WHERE $1::text[] IS NULL OR queue = ANY ($1::text[])`,
     [names ?? null],

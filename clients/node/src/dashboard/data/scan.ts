@@ -25,6 +25,8 @@ const WINDOW_MS = 50;
 const FIRST_WINDOW = 2000;
 const LEAST_WINDOW = 200;
 const LARGEST_WINDOW = 50_000;
+/** So many are found in a window at most, which is what the engine's functions for pages allow. */
+export const MOST_FOUND = 10_000;
 
 /** More rows for the next window if this one was quick, fewer if it was slow. */
 function nextRows(rows: number, took: number): number {

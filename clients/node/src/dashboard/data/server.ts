@@ -37,7 +37,7 @@ export interface Use {
  * queues' counters, which cost the same for a million of them.
  */
 export function settingsInUse(reader: Reader): Promise<Use[]> {
-  return reader.rows<Use>(
+  return reader.figures<Use>(
     `SELECT setting, used::float8 AS used,
                 current_setting('pgfairq.' || setting)::float8 AS available
             FROM (SELECT 'max_queues' AS setting, count(*) AS used FROM fairq.queues

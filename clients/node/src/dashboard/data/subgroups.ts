@@ -45,7 +45,7 @@ export interface SubgroupQuery {
 
 /** A page of the subgroups of a group that have work, those with most waiting first. */
 export function subgroups(reader: Reader, query: SubgroupQuery): Promise<Subgroup[]> {
-  return reader.rows<Subgroup>(
+  return reader.figures<Subgroup>(
     `SELECT ${COLUMNS} FROM fairq.subgroup_stats s
             WHERE queue = $1::text AND ${GROUP}
                 AND ($4::text = '' OR strpos(lower(subgroup_key), lower($4::text)) > 0)
@@ -56,7 +56,7 @@ export function subgroups(reader: Reader, query: SubgroupQuery): Promise<Subgrou
 
 /** The subgroup that has a key, if it has work. */
 export function subgroupsOfKey(reader: Reader, queue: string, group: string, key: string): Promise<Subgroup[]> {
-  return reader.rows<Subgroup>(
+  return reader.figures<Subgroup>(
     `SELECT ${COLUMNS} FROM fairq.subgroup_stats s
             WHERE queue = $1::text AND group_id = fairq.group_id($2::text) AND subgroup_id = fairq.group_id($3::text)`,
     [queue, group, key],
@@ -69,7 +69,7 @@ export async function subgroupCounts(
   queue: string,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const rows = await reader.rows<{ group_id: string; subgroups: number }>(
+  const rows = await reader.figures<{ group_id: string; subgroups: number }>(
     `SELECT group_id::text, count(*)::float8 AS subgroups FROM fairq.subgroup_stats
             WHERE queue = $1::text AND group_id = ANY ($2::uuid[]) GROUP BY group_id`,
     [queue, ids],

@@ -6,7 +6,7 @@
 import type { Reader } from '../database.js';
 import { narrowed, type Narrow } from './dead.js';
 import type { Queue } from './queues.js';
-import { scan, type Window } from './scan.js';
+import { MOST_FOUND, scan, type Window } from './scan.js';
 
 export const STATES = ['ready', 'leased', 'scheduled', 'overflow', 'held', 'dead'] as const;
 export type State = (typeof STATES)[number];
@@ -101,7 +101,7 @@ export interface TaskQuery extends Narrow {
   after?: string | undefined;
   limit: number;
   /** how long to look, if not as long as a page that does nothing else */
-  milliseconds?: number;
+  milliseconds?: number | undefined;
 }
 
 export interface TaskPage {
@@ -126,7 +126,7 @@ export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPa
         query.queue.queue,
         after ?? null,
         rows,
-        all ? wanted : rows,
+        all ? wanted : Math.min(rows, MOST_FOUND),
         query.state ?? null,
         query.group ?? null,
         ...(all ? [] : [subgroup ?? null, name ?? null, error ?? null]),

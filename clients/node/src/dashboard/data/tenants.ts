@@ -59,7 +59,7 @@ export interface TenantQuery {
 /** A page of the groups with work, those that come first in the order first. */
 export function tenants(reader: Reader, query: TenantQuery): Promise<Tenant[]> {
   const { queue, order, find, after, limit } = query;
-  return reader.rows<Tenant>(
+  return reader.figures<Tenant>(
     `SELECT ${COLUMNS}, rank FROM (SELECT * FROM (SELECT *, (${RANKS[order]})::float8 AS rank
                     FROM fairq.group_stats
                     WHERE queue = $1::text AND ($2::text = '' OR strpos(lower(group_key), lower($2::text)) > 0)) g
@@ -77,7 +77,7 @@ export function tenantsOfKey(
   queue: string | null,
   key: string,
 ): Promise<(Tenant & { queue: string })[]> {
-  return reader.rows(
+  return reader.figures(
     `SELECT queue, ${COLUMNS}, 0::float8 AS rank FROM fairq.group_stats
             WHERE ($1::text IS NULL OR queue = $1::text)
                 AND group_id = fairq.group_id($2::text)
@@ -88,7 +88,7 @@ export function tenantsOfKey(
 
 /** Groups with work that have this in their keys, in all queues: those with most waiting first. */
 export function tenantsLike(reader: Reader, find: string, limit: number): Promise<(Tenant & { queue: string })[]> {
-  return reader.rows(
+  return reader.figures(
     `SELECT queue, ${COLUMNS}, 0::float8 AS rank FROM fairq.group_stats g
             WHERE strpos(lower(group_key), lower($1::text)) > 0
             ORDER BY g.ready + g.overflow DESC, g.queue COLLATE "C", g.group_key COLLATE "C", g.group_id LIMIT $2::int`,
@@ -107,7 +107,7 @@ export function settingsLike(reader: Reader, find: string, limit: number): Promi
 
 /** The group of an id. */
 export function tenantsOfId(reader: Reader, queue: string, id: string): Promise<Tenant[]> {
-  return reader.rows<Tenant>(
+  return reader.figures<Tenant>(
     `SELECT ${COLUMNS}, 0::float8 AS rank FROM fairq.group_stats
             WHERE queue = $1::text AND group_id = $2::uuid`,
     [queue, id],
@@ -116,7 +116,7 @@ export function tenantsOfId(reader: Reader, queue: string, id: string): Promise<
 
 /** How many tasks are looked at in one query for the key of a group, and for how long in all. */
 const KEY_TASKS = 1000;
-const KEY_MS = 350;
+const KEY_MS = 250;
 
 /**
  * The whole key of a group that the views show the beginning of only: from what the group was given, or from one of

@@ -9,6 +9,8 @@ import { actions, badge, input, narrowParams, notShown, number, queueLink, subgr
 import { momentOf } from './parts.js';
 import { list, unreadable } from './tasks.js';
 
+/** How long a page looks for single tasks when it has counted groups before. */
+const LIST_MS = 200;
 /** Rows of the table of groups. */
 const GROUPS = 30;
 
@@ -123,7 +125,7 @@ async function ofQueue(context: Context, queue: Queue, dead: number): Promise<Ma
   const whole = narrow.name !== undefined && narrow.error !== undefined;
   return html`${bulk(context, queue.queue, narrow)}
         ${!whole && (await groups(context, queue, narrow, dead))}
-        <h2>One by one, the oldest first</h2>${await list(context, queue, '/dead', 'dead')}`;
+        <h2>One by one, the oldest first</h2>${await list(context, queue, '/dead', 'dead', whole ? undefined : LIST_MS)}`;
 }
 
 export async function deadPage(context: Context): Promise<View> {

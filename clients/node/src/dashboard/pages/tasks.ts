@@ -62,8 +62,17 @@ export function unreadable(queue: Queue): Markup | undefined {
       );
 }
 
-/** The tasks of a state, as far as the address narrows that down; the dead are shown with what they died of. */
-export async function list(context: Context, queue: Queue, path: '/tasks' | '/dead', state: State | undefined): Promise<Markup> {
+/**
+ * The tasks of a state, as far as the address narrows that down; the dead are shown with what they died of. milliseconds:
+ * how long to look, if the page does more than that.
+ */
+export async function list(
+  context: Context,
+  queue: Queue,
+  path: '/tasks' | '/dead',
+  state: State | undefined,
+  milliseconds?: number,
+): Promise<Markup> {
   const { reader, params } = context;
   const refused = unreadable(queue);
   if (refused !== undefined) {
@@ -76,7 +85,7 @@ export async function list(context: Context, queue: Queue, path: '/tasks' | '/de
   }
   const narrow = params.narrow();
   const found = await reader.attempt(() =>
-    taskPage(reader, { queue, state, ...narrow, after: params.id('after'), limit: PAGE_ROWS }),
+    taskPage(reader, { queue, state, ...narrow, after: params.id('after'), limit: PAGE_ROWS, milliseconds }),
   );
   if (found.problem !== undefined) {
     return notShown('Tasks are not shown.', found.problem);
