@@ -4,6 +4,9 @@ import { LeaseLost } from './errors';
 import { arrayText } from './values';
 
 const OPEN = new Statement('SELECT fairq.open_session($1, $2, bound => true)');
+/** What a beat asks of a queue's table waits for its lock, and must not hold up the next beat. */
+const LOCK_TIMEOUT = new Statement("SELECT set_config('lock_timeout', $1, false)");
+const LOCKED = new Set(['55P03', '57014']);
 const BEAT = new Statement('SELECT fairq.heartbeat($1)');
 const STILL_OURS = new Statement('SELECT fairq.extend_many($1)');
 const CLOSE = new Statement('SELECT fairq.close_session($1)');
@@ -58,6 +61,7 @@ export class Session {
   static async open(pool: PoolLike, settings: SessionSettings): Promise<Session> {
     const connection = await DirectConnection.open(pool, settings.direct, settings.ttl);
     try {
+      await ask(connection.client, LOCK_TIMEOUT, [`${Math.ceil(settings.ttl / 4)} ms`], false);
       const opened = performance.now();
       const rows = await ask(connection.client, OPEN, [settings.name, `${settings.ttl} ms`], false);
       return new Session(String(rows[0][0]), connection, settings.ttl, opened);
@@ -129,7 +133,11 @@ export class Session {
   private async look(sent: number): Promise<void> {
     const old = [...this.held].filter((task) => task.state === 'running' && sent - task.since >= this.ttl / 4);
     if (old.length === 0) return;
-    const rows = await this.ask(STILL_OURS, [arrayText(old.map((task) => task.receipt))]);
+    const rows = await this.ask(STILL_OURS, [arrayText(old.map((task) => task.receipt))]).catch((error) => {
+      if (LOCKED.has((error as { code?: string }).code ?? '')) return undefined;
+      throw error;
+    });
+    if (!rows) return; // not known while the table is locked: the next beat asks again
     const ours = new Set(rows.map(([receipt]) => receipt));
     for (const task of old) {
       if (!ours.has(task.receipt) && task.state === 'running') {

@@ -6,6 +6,7 @@
 // - "claims' connection": Worker.connectAndClaim() closes the session in place of retiring it
 // - "an answer that nobody has seen": it does not retire the session
 // - "no answer to its heartbeats": Session.beat() has no timer
+// - "locked": the session has no lock_timeout; look() takes its error for one of the heartbeat
 // "stands still" holds by the timer, by the answer to the heartbeat, and by what look() asks; no one of them alone makes it fail.
 
 const test = require('node:test');
@@ -158,6 +159,27 @@ test('a session that gets no answer to its heartbeats is over', async (t) => {
   process.kill(pid, 'SIGCONT');
   await until('it is done by another attempt', () => worker.seen.completed.length === 1);
   assert.deepStrictEqual(await rows('SELECT attempt FROM sent'), [{ attempt: 2 }]);
+});
+
+test('a session lives on while the table of its queue is locked', async (t) => {
+  const { pool, queue, rows, start } = await newQueue(t, {}, SENT);
+  await queue.add('x');
+  let open;
+  const handler = writer(() => new Promise((resolve) => { open = resolve; }));
+  const worker = start(handler, { ttl: 3000 });
+  await until('it runs', () => handler.waiting === 1);
+  const locker = await pool.connect();
+  await locker.query('BEGIN; LOCK TABLE fairq.q_emails IN ACCESS EXCLUSIVE MODE');
+  await until('it has had heartbeats for several times its ttl', async () => {
+    const { rowCount } = await locker.query("SELECT FROM fairq.sessions WHERE alive_until > now() + '12 s'");
+    return rowCount === 1 || worker.seen.lost.length > 0;
+  });
+  await locker.query('COMMIT');
+  locker.release();
+  assert.deepStrictEqual([worker.seen.lost, worker.seen.errors], [[], []]);
+  open();
+  await until('it is done', () => worker.seen.completed.length === 1);
+  assert.deepStrictEqual((await rows('SELECT attempt FROM sent')), [{ attempt: 1 }]);
 });
 
 test('a process that stands still for longer than the session lives loses its tasks', async (t) => {
