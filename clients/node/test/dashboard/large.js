@@ -1,10 +1,10 @@
 /**
  * How long pages take with 100,000 tenants, 10,000 subgroups and a million tasks, and what an open dashboard costs the
- * server; LARGE=1 of the suite runs it, for a quarter of an hour. Each page is asked for five times, as HTML and as JSON,
- * and most of them once more as the first after a start of the server: none may take a second. The tables of
- * DASHBOARD.md are what it prints.
+ * server; LARGE=1 of the suite runs it, for half an hour. Each page is asked for five times, as HTML and as JSON, and the
+ * first of each kind once more right after a start of the server: none may take a second. It takes a machine that has
+ * nothing else to do. The tables of DASHBOARD.md are what it prints.
  *
- * Seen to fail: see the end of each test's head.
+ * Seen to fail: on two processors at a load of 13 to 20, where pages of all tenants took 2 to 5 s.
  */
 'use strict';
 
@@ -17,8 +17,8 @@ const { connect, csrfIn, pgCtl, post, request, signIn, start, until } = require(
 const TIMES = 5;
 const MOST_MS = 1000;
 const OPEN_SECONDS = 40;
-const CLAIM_SECONDS = 10;
-const CLAIM_ROUNDS = 5;
+const CLAIM_SECONDS = 5;
+const CLAIM_ROUNDS = 15;
 /** What a page says while the server reads its tables after a start. */
 const COUNTING = 'counts the tasks of its queues';
 
@@ -38,10 +38,13 @@ async function visit(path, headers = {}) {
   return text;
 }
 
+/** How long a page took, in milliseconds; Infinity: it did not come, for it took longer than a page may. */
 async function timed(path) {
   const begin = performance.now();
-  const text = await visit(path);
-  return { took: performance.now() - begin, text };
+  const { status, text } = await request(dashboard.base, path, { headers: { Cookie: cookie } });
+  const late = status === 503 && text.includes('took longer than a page may take');
+  assert.ok(status === 200 || late || (status === 503 && counting(text)), `${path}: ${status} ${text.slice(0, 300)}`);
+  return { took: late ? Infinity : performance.now() - begin, text };
 }
 
 async function startDashboard() {
