@@ -32,7 +32,7 @@ typedef struct OwnStatement
 	SPIPlanPtr	plan;
 } OwnStatement;
 
-/* A read of the rows of a queue that are there now, in the order of an index. */
+/* A read of the rows of a queue that are there now, in order of an index. */
 typedef struct OwnScan
 {
 	Relation	table;

@@ -147,13 +147,14 @@ read_one(Statement statement, Datum *values, Schedule *schedule)
 	{
 		MemoryContext spi = MemoryContextSwitchTo(caller);
 		bool		nulls[SCHEDULE_COLUMNS];
+		Oid			owner;
 
 		heap_deform_tuple(heap_copytuple(SPI_tuptable->vals[0]), SPI_tuptable->tupdesc,
 						  schedule->values, nulls);
 		for (int i = 0; i < SCHEDULE_COLUMNS; i++)
 			schedule->nulls[i] = nulls[i] ? 'n' : ' ';
-		schedule->owner = schedule_table_owner(schedule_string(schedule, SCHEDULE_OWNER),
-											   DatumGetObjectId(schedule->values[SCHEDULE_OWNER_OID]));
+		owner = DatumGetObjectId(schedule->values[SCHEDULE_OWNER_OID]);
+		schedule->owner = schedule_table_owner(schedule_string(schedule, SCHEDULE_OWNER), owner);
 		schedule->found = true;
 		MemoryContextSwitchTo(spi);
 	}
