@@ -2,6 +2,9 @@
 
 It is what the suite holds the libraries to, so it cannot say more than they do. A word that is
 weaker than "yes" is the scenario's: see there.
+
+Seen to fail: a word that no scenario has, a row less, another column, a cell less, "yes" in P3 for
+a library that has "at least once" in P1, a heading of conformance.md that is missing.
 """
 
 import re
