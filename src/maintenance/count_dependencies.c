@@ -3,15 +3,13 @@
  * count_dependencies.c
  *	  Counting which tasks others wait for.
  *
- * After a start, and when what is known may be wrong, all rows of a queue in
- * fairq.dependency are read, some at a time, and counted (successor_filter.c).
- * Those of tasks that are not held any more are deleted: the tasks were purged,
- * or removed by TRUNCATE.
+ * After a start, and now and then, all rows of a queue in fairq.dependency are
+ * read, some at a time, and successor_filter.c is told of them.  Those of tasks
+ * that are not held any more are deleted: the tasks were purged, or removed by
+ * TRUNCATE.
  *
- * What is counted stays so if the transaction rolls back, and what it had
- * deleted before, and not seen, would be missing.  So only a transaction counts
- * that has written nothing yet.  What it deletes itself is counted as well,
- * and another count follows, which finds what a rollback has brought back.
+ * What a transaction has itself deleted it does not see, and a rollback would
+ * bring it back.  So only one reads that has written nothing yet.
  *
  * Locking: the maintenance lock.  Nothing is waited for.
  *
@@ -28,8 +26,9 @@
 #include "storage/dependency_table.h"
 #include "storage/row_reader.h"
 
-/* How often to count them again, if there are any. */
-#define RECOUNT_USECS	USECS_PER_HOUR
+/* How often to read them again, if there are any: few, or more than that. */
+#define RECOUNT_USECS	USECS_PER_MINUTE
+#define RECOUNT_MANY_USECS	USECS_PER_HOUR
 
 /* Rows that are read at a time. */
 #define READ_ROWS		10000
@@ -59,7 +58,6 @@ count_dependencies(Pass *pass)
 {
 	QueueInfo  *info = pass->info;
 	QueueSuccessors *successors = &info->state->successors;
-	bool		anew = (successors->recount_at <= pass->now && successor_filter_any(successors));
 	Dependency *rows;
 	RowReader	row;
 	int64		task = 0;
@@ -67,15 +65,18 @@ count_dependencies(Pass *pass)
 	int			n;
 
 	AssertMaintenanceLocked(pass->rel);
-	if (likely(!anew && !successor_filter_is_unknown(successors)))
+	if (likely(!successors->counting && !successor_filter_is_stale(successors) &&
+			   (successors->recount_at > pass->now || !successor_filter_any(successors))))
 		return;
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 	{
 		pass_again(pass, pass->now + USECS_PER_SEC);
 		return;
 	}
-	if (successor_filter_count_begins(successors, anew))
+	if (!successors->counting)
 	{
+		successor_filter_count_begins(successors);
+		successors->counting = true;
 		successors->recount_at = pass->now + RECOUNT_USECS;
 		successors->next_task = successors->next_predecessor = PG_INT64_MIN;
 	}
@@ -90,18 +91,25 @@ count_dependencies(Pass *pass)
 		if (i == 0 || rows[i].task != task)
 			held = is_held(&row, rows[i].task);
 		task = rows[i].task;
-		(void) successor_filter_raise(successors, rows[i].predecessor);
+		successor_filter_add(successors, rows[i].predecessor);
+		/* Once more after that, which may be rolled back. */
 		if (!held && !rows[i].busy && dependency_table_delete(info, &rows[i], false))
-			successors->recount_at = pass->now;
+			successor_filter_recount(successors);
 		successors->next_task = task;
 		successors->next_predecessor = rows[i].predecessor + 1;
 	}
 	row_reader_end(&row);
 	pfree(rows);
-	if (successors->recount_at <= pass->now)
-		pass_again(pass, pass->now + USECS_PER_SEC);
 	if (n == READ_ROWS)
+	{
+		successors->recount_at = pass->now + RECOUNT_MANY_USECS;
 		pass->more = true;
-	else
-		successor_filter_count_ends(successors);
+		return;
+	}
+	successors->counting = false;
+	successor_filter_count_ends(successors);
+	if (successor_filter_is_stale(successors))
+		pass_again(pass, pass->now + USECS_PER_SEC);
+	else if (successor_filter_any(successors))
+		pass_again(pass, successors->recount_at);
 }

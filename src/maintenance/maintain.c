@@ -250,7 +250,7 @@ maintain_is_due(QueueInfo *info)
 	maintain_tick(now);
 	return lost || info->state->counts.recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
-		successor_filter_is_unknown(&info->state->successors) ||
+		successor_filter_is_stale(&info->state->successors) ||
 		index_cursor_next(&info->state->due) <= now || expire_is_due(info->state, now) ||
 		sweep_is_due(info, now) ||
 		limit_room_next_token(&info->state->limits) <= now;

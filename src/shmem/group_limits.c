@@ -122,11 +122,15 @@ group_limits_give(uint32 number, bool unused)
 
 /*
  * The classes of a group have been told the limit that limit_table_make made.
+ * crowded_until: there are no entries for its subgroups; or 0.
  */
 void
-group_limits_joined(uint32 number)
+group_limits_joined(uint32 number, TimestampTz crowded_until)
 {
-	limit_lock(number, LW_EXCLUSIVE)->joining--;
+	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+
+	limit->joining--;
+	limit->crowded_until = Max(limit->crowded_until, crowded_until);
 	unlock_and_go_on(number);
 	limit_table_detach(number);
 }

@@ -43,6 +43,7 @@ typedef struct GroupLine
 	bool		blocked;		/* the group may not have another task now */
 	bool		dropped;		/* there was no room to park some: from
 								 * dropped_from on */
+	bool		overdue;		/* of a reading: it is not waited for any more */
 	PackedTime	resumed;		/* no task has its turn before this tag */
 	PackedTime	next;			/* the start tag of the next task of the
 								 * overflow */

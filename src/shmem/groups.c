@@ -239,20 +239,25 @@ limits_of(const FairGroup *group, uint32 limits[LIMIT_LEVELS])
 /*
  * If a level of a group that is locked has no limit, though defaults say that
  * it has one, that is made.  Returns whether it was; then the group is not
- * locked any more.
+ * locked any more.  *crowded: there is no room for that of a subgroup, and its
+ * group waits.
  */
 static bool
-joins(QueueState *queue, FairGroup *group, const GroupName *name)
+joins(QueueState *queue, FairGroup *group, const GroupName *name, bool *crowded)
 {
 	FairGroup  *lacks = NULL;
 	GroupName	above;
+
+	*crowded = false;
 
 	FOR_LEVELS(level, group)
 	{
 		if (level->limit == NO_LIMIT && limit_settings_limit(group_defaults(queue, level)))
 			lacks = level;
 	}
-	if (lacks == NULL)
+	if (lacks == group && group_above(group) != NULL)
+		*crowded = limit_table_is_crowded(group_above(group)->limit);
+	if (lacks == NULL || *crowded)
 		return false;
 	group_table_unlock(group);
 	if (lacks != group)
@@ -283,6 +288,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	FairGroup  *group;
 	FairGroup  *whole;
 	bool		may = true;
+	bool		crowded = false;
 	bool		of_overflow = lease->of_overflow;
 	uint32		reserved[LIMIT_LEVELS];
 	double		cost = lease->cost;
@@ -298,7 +304,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 									 pg_atomic_read_u32(&queue->limits.entries) > 0 ?
 									 ENTRY_KNOWN_TASK : ENTRY_UNCOUNTED);
 	} while (unlikely(group != NULL && limit_table_by_default(&queue->limits) &&
-					  joins(queue, group, name)));
+					  joins(queue, group, name, &crowded)));
 	lease->cost = 0;
 	lease->counted = queue_state_is_counted(queue, tid);
 	if (group == NULL)
@@ -317,7 +323,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	}
 	whole = group_whole(group);
 	if (limits_of(group, lease->limits))
-		may = group_limits_take(lease->limits, reserved);
+		may = !crowded && group_limits_take(lease->limits, reserved);
 	cost = group_charge(queue, group, cost);
 	if (may)
 	{

@@ -554,11 +554,10 @@ lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 
 /*
  * Wait until no other backend is reading what comes next in a lane: its index,
- * or the line of its first turn.  Up to so many milliseconds; -1: as long as it
- * takes.  Returns whether that is so.
+ * or the line of its first turn.
  */
-bool
-lanes_refill_wait(Lane *lane, long msecs)
+void
+lanes_refill_wait(Lane *lane)
 {
 	bool		under_way;
 
@@ -570,14 +569,9 @@ lanes_refill_wait(Lane *lane, long msecs)
 		LWLockRelease(&lane->lock);
 		if (!under_way)
 			break;
-		if (msecs < 0)
-			ConditionVariableSleep(&lane->refilled, shared_memory_wait_event(FAIRQ_WAIT_INDEX));
-		else if (ConditionVariableTimedSleep(&lane->refilled, msecs,
-											 shared_memory_wait_event(FAIRQ_WAIT_INDEX)))
-			break;
+		ConditionVariableSleep(&lane->refilled, shared_memory_wait_event(FAIRQ_WAIT_INDEX));
 	}
 	ConditionVariableCancelSleep();
-	return !under_way;
 }
 
 /*

@@ -194,7 +194,7 @@ extern void lanes_cut(Lane *lane, const LaneEntry *place);
 extern bool lanes_refill_begin(Lane *lane, LaneEntry *from, int *room);
 extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 							 const LaneEntry *next);
-extern bool lanes_refill_wait(Lane *lane, long msecs);
+extern void lanes_refill_wait(Lane *lane);
 extern void lanes_at_abort(void);
 
 /* The lane of a bucket, or NULL if it has none. */

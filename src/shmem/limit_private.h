@@ -47,6 +47,8 @@ typedef struct GroupLimit
 	LimitSettings settings;
 	double		tokens;
 	TimestampTz token_time;		/* tokens are counted up to then */
+	TimestampTz crowded_until;	/* its subgroups have all the entries that they
+								 * may have: it has nothing until then; or 0 */
 
 	/* the entry's lock: the lines of the group's classes, see turns.c */
 	int			parked;			/* tasks that are parked, and lines that had

@@ -236,6 +236,7 @@ limit_room_unblock(GroupLimit *limit, uint32 *groups)
 		limit->blocked[class] = NOT_BLOCKED;
 	}
 	limit->blocked_count = 0;
+	limit->crowded_until = 0;
 	wait_for_token(limit, DT_NOEND);
 	return n;
 }

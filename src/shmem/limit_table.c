@@ -15,6 +15,10 @@
  * that: the entry is made, so that nothing can fail when it has committed, but
  * no group knows it.  If the transaction is rolled back, the entry goes again.
  *
+ * Subgroups can be made up.  So those of a group have as many entries as there
+ * are left for others; then the group is crowded, and waits.  They are counted
+ * by the hash of their group: two groups in some thousand share a count.
+ *
  * Locking: the table lock guards chains and free list.  The lock of an entry
  * (one for some entries) guards the rest; it is taken after the table lock, and
  * after the lock of a group's partition.
@@ -36,10 +40,18 @@
 
 #define LOCKS			64
 
+/* Counts of subgroups' entries. */
+#define CROWDS			4096
+
+/* So many are never refused. */
+#define LEAST_CROWD		8
+
 typedef struct LimitTable
 {
 	LWLock		lock;
 	FreeEntries free;
+	uint32		used;
+	uint32		crowds[CROWDS]; /* entries of subgroups, by their group */
 	uint32		hand;			/* of the clock that finds entries not needed */
 	LWLockPadded locks[LOCKS];
 } LimitTable;
@@ -67,6 +79,8 @@ limit_table_shmem_init(void *area, bool found)
 
 	LWLockInitialize(&table->lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
 	table->free = all_entries_free;
+	table->used = 0;
+	memset(table->crowds, 0, sizeof(table->crowds));
 	table->hand = 0;
 	for (int i = 0; i < LOCKS; i++)
 		LWLockInitialize(&table->locks[i].lock,
@@ -212,6 +226,11 @@ limit_table_room(GroupLimit *limit, int reserved, TimestampTz *token, bool *limi
 	*limited = settings.rate > 0;
 	if (settings.paused || limit->joining > 0)
 		return 0;
+	if (unlikely(limit->crowded_until != 0) && limit->crowded_until > GetCurrentTimestamp())
+	{
+		*token = limit->crowded_until;
+		return 0;
+	}
 	if (settings.max_leased > 0)
 		result = Max(settings.max_leased - limit->leased - reserved, 0);
 	if (settings.rate > 0 && result > 0)
@@ -231,6 +250,56 @@ limit_table_room(GroupLimit *limit, int reserved, TimestampTz *token, bool *limi
  * Entries
  * ----------------------------------------------------------------
  */
+
+/* The count of the subgroups of a group. */
+static uint32 *
+crowd_of(int queue, uint64 group_high)
+{
+	return &table->crowds[(group_high + queue) % CROWDS];
+}
+
+/* An entry is in use, or not any more. */
+static void
+count_used(const GroupLimit *limit, int change)
+{
+	AssertLockedExclusively(&table->lock);
+	table->used += change;
+	if (limit->subgroup)
+		*crowd_of(limit->queue, limit->group_high) += change;
+}
+
+/*
+ * Have the subgroups of the group of one all the entries that they may have?
+ * Then there is none for it, if it has none yet.
+ */
+bool
+limit_table_is_full_of(int queue, const GroupName *name)
+{
+	bool		full;
+	uint32		crowd;
+
+	Assert(name->subgroup);
+	LWLockAcquire(&table->lock, LW_SHARED);
+	crowd = *crowd_of(queue, name->group_high);
+	full = crowd >= LEAST_CROWD && crowd >= settings_max_limits - table->used &&
+		search_chain(queue, name) == NO_LIMIT;
+	LWLockRelease(&table->lock);
+	return full;
+}
+
+/*
+ * Has a group nothing for now, because of that?
+ */
+bool
+limit_table_is_crowded(uint32 number)
+{
+	TimestampTz until;
+
+	if (number == NO_LIMIT)
+		return false;
+	until = ((volatile GroupLimit *) &limit_entries[number])->crowded_until;
+	return unlikely(until != 0) && until > GetCurrentTimestamp();
+}
 
 /* Free an entry if it is not needed any more. */
 static bool
@@ -269,6 +338,7 @@ free_unneeded(uint32 number)
 		}
 		*link = limit->hash_next;
 		limit->in_use = false;
+		count_used(limit, -1);
 		free_entries_give(&table->free, number, &limit->hash_next);
 		pg_atomic_fetch_sub_u32(&limit->of_queue->entries, 1);
 	}
@@ -337,6 +407,8 @@ limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool ann
 	limit->queue = queue;
 	limit->of_queue = limits;
 	limit->in_use = true;
+	count_used(limit, 1);
+	limit->crowded_until = 0;
 	limit->given = false;
 	limit->announced = announced;
 	limit->pending = announced;

@@ -80,6 +80,8 @@ extern bool limit_table_waits(uint32 number);
 extern void limit_table_adopt(uint32 number);
 extern double limit_table_weight(uint32 number);
 extern void limit_table_copy(uint32 number, LimitInfo *info);
+extern bool limit_table_is_full_of(int queue, const GroupName *name);
+extern bool limit_table_is_crowded(uint32 number);
 extern int	limit_table_available(uint32 number);
 extern void limit_table_forget_queue(int queue);
 

@@ -19,6 +19,9 @@
 #include "shmem/group_private.h"
 #include "shmem/limited_groups.h"
 
+/* How long a group waits whose subgroups use up too many limits. */
+#define CROWDED_USECS	USECS_PER_SEC
+
 /*
  * A group is told its limit.
  */
@@ -125,19 +128,45 @@ limit_of_key(QueueState *queue, const GroupName *name, bool announced)
 }
 
 /*
+ * Is there no room for the limit of a subgroup, because of others of its group?
+ * What these do not need is given up before.
+ */
+static bool
+is_crowded(QueueState *queue, const GroupName *name)
+{
+	int			number = queue_state_number(queue);
+
+	if (!name->subgroup || likely(!limit_table_is_full_of(number, name)))
+		return false;
+	let_go_of_limits();
+	return limit_table_is_full_of(number, name);
+}
+
+/*
  * A group gets the limit that its queue's defaults say.  No partition is
  * locked.
  *
  * With what it has in flight in all its classes, which may be from before there
  * were such defaults.
+ *
+ * If there is no room for that of a subgroup its group waits, at a limit that
+ * it has for nothing else, if need be.
  */
 void
 limited_groups_join(QueueState *queue, const GroupName *name)
 {
-	uint32		limit = limit_of_key(queue, name, false);
+	bool		crowded = is_crowded(queue, name);
+	GroupName	above;
+	uint32		limit;
 
+	if (unlikely(crowded))
+	{
+		above = group_name_above(name);
+		name = &above;
+	}
+	limit = limit_of_key(queue, name, false);
 	in_all_classes(queue, name, limit, set_limit);
-	group_limits_joined(limit);
+	group_limits_joined(limit, crowded ? GetCurrentTimestamp() + CROWDED_USECS : 0);
 }
 
 /*

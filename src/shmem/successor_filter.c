@@ -5,23 +5,23 @@
  *
  * Few tasks have successors.  Whoever ends a task asks here first, which costs
  * one read while no task of the queue waits for another one, and one more else.
- * Each queue has counters, which its tasks share by their ids: a row of
- * fairq.dependency raises that of its predecessor before it is committed, and
- * lowers it when its deletion is.  So a counter may say "perhaps" in vain, but
- * never "no" of a task that another one waits for.
+ * Each queue has bits, which its tasks share by their ids (a Bloom filter with
+ * one hash): a row of fairq.dependency sets that of its predecessor before it
+ * is committed.  So a bit may say "perhaps" in vain, but never "no" of a task
+ * that another one waits for.
  *
- * After a start nothing is known, and the answer is "perhaps", until a pass has
- * read all rows (count_dependencies.c).  It does so again now and then, for
- * what is counted may be too much: a transaction that deletes a row while that
- * is read does not know whether it was counted, and leaves it.  Therefore each
- * count has a number, an epoch, and what was noted in one is not taken from
- * another.
+ * Bits are never unset.  Instead a pass reads all rows now and then
+ * (count_dependencies.c), into a second array, which it clears first, and which
+ * is asked from then on.  Rows that come set their bits in both: one that the
+ * pass does not see sets its bit after the array was cleared, for it does so
+ * after it was inserted.  After a start nothing is known, and the answer is
+ * "perhaps", until all rows were read.
  *
  * A backend asks after it has deleted the row of the task.  A new task with
  * predecessors looks for their rows after its commit.  One of them sees the
  * other: there is the page's lock between.
  *
- * Locking: a spinlock for changes, the last that is taken.  Reads take none.
+ * Locking: none; who fills the second array has the maintenance lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,23 +29,34 @@
 
 #include "shmem/successor_filter.h"
 
-static inline pg_atomic_uint32 *
-place_of(QueueSuccessors *successors, int64 task)
+/* The array that is not asked. */
+static inline SuccessorBits *
+spare_of(QueueSuccessors *successors)
 {
-	Assert(task != 0);
-	return &successors->places[(uint64) task % SUCCESSOR_PLACES];
+	return &successors->bits[pg_atomic_read_u32(&successors->asked) == 1 ? 1 : 0];
+}
+
+static void
+clear(SuccessorBits *bits)
+{
+	pg_atomic_write_u32(&bits->any, 0);
+	for (int i = 0; i < SUCCESSOR_BITS / 32; i++)
+		pg_atomic_write_u32(&bits->words[i], 0);
 }
 
 void
 successor_filter_init(QueueSuccessors *successors)
 {
-	SpinLockInit(&successors->mutex);
-	successors->epoch = 1;
-	successors->known = false;
-	successors->stale = true;
-	pg_atomic_init_u64(&successors->any, 1);
-	for (int i = 0; i < SUCCESSOR_PLACES; i++)
-		pg_atomic_init_u32(&successors->places[i], 0);
+	pg_atomic_init_u32(&successors->asked, 0);
+	pg_atomic_init_u32(&successors->stale, 1);
+	for (int i = 0; i < 2; i++)
+	{
+		pg_atomic_init_u32(&successors->bits[i].any, 0);
+		for (int j = 0; j < SUCCESSOR_BITS / 32; j++)
+			pg_atomic_init_u32(&successors->bits[i].words[j], 0);
+	}
+	successors->counting = false;
+	successors->recount_at = 0;
 }
 
 /*
@@ -54,114 +65,65 @@ successor_filter_init(QueueSuccessors *successors)
 bool
 successor_filter_perhaps(QueueSuccessors *successors, int64 task)
 {
-	return pg_atomic_read_u32(place_of(successors, task)) > 0 ||
-		successor_filter_is_unknown(successors);
+	uint32		asked = pg_atomic_read_u32(&successors->asked);
+	uint32		bit = (uint64) task % SUCCESSOR_BITS;
+
+	return asked == 0 ||
+		(pg_atomic_read_u32(&successors->bits[asked - 1].words[bit / 32]) >> (bit % 32) & 1) != 0;
 }
 
 /*
- * A task has one successor more.  Returns the epoch in which that is counted.
- */
-uint32
-successor_filter_raise(QueueSuccessors *successors, int64 task)
-{
-	uint32		epoch;
-
-	SpinLockAcquire(&successors->mutex);
-	pg_atomic_fetch_add_u32(place_of(successors, task), 1);
-	pg_atomic_fetch_add_u64(&successors->any, 1);
-	epoch = successors->epoch;
-	SpinLockRelease(&successors->mutex);
-	return epoch;
-}
-
-/*
- * In which epoch everything is counted that is there now; 0: it is not.
- */
-uint32
-successor_filter_epoch(QueueSuccessors *successors)
-{
-	uint32		epoch;
-
-	SpinLockAcquire(&successors->mutex);
-	epoch = successors->known ? successors->epoch : 0;
-	SpinLockRelease(&successors->mutex);
-	return epoch;
-}
-
-/*
- * A task has one successor less, which was counted in an epoch.
+ * A task has a successor, whose row is written and not committed.
  */
 void
-successor_filter_lower(QueueSuccessors *successors, int64 task, uint32 epoch)
+successor_filter_add(QueueSuccessors *successors, int64 task)
 {
-	pg_atomic_uint32 *place = place_of(successors, task);
+	uint32		bit = (uint64) task % SUCCESSOR_BITS;
 
-	SpinLockAcquire(&successors->mutex);
-	Assert(pg_atomic_read_u64(&successors->any) >= pg_atomic_read_u32(place));
-	if (successors->epoch == epoch && pg_atomic_read_u32(place) > 0)
+	Assert(task != 0);
+	for (int i = 0; i < 2; i++)
 	{
-		pg_atomic_fetch_sub_u32(place, 1);
-		pg_atomic_fetch_sub_u64(&successors->any, 1);
+		SuccessorBits *bits = &successors->bits[i];
+
+		(void) pg_atomic_fetch_or_u32(&bits->words[bit / 32], (uint32) 1 << (bit % 32));
+		pg_atomic_write_u32(&bits->any, 1);
 	}
-	SpinLockRelease(&successors->mutex);
 }
 
 /*
- * What is counted may be wrong: it is counted anew.
+ * Rows may be there of tasks that are gone: they are to be read soon.
  */
 void
-successor_filter_forget(QueueSuccessors *successors)
+successor_filter_recount(QueueSuccessors *successors)
 {
-	SpinLockAcquire(&successors->mutex);
-	if (successors->known)
-		pg_atomic_fetch_add_u64(&successors->any, 1);
-	successors->known = false;
-	successors->stale = true;
-	SpinLockRelease(&successors->mutex);
+	pg_atomic_write_u32(&successors->stale, 1);
 }
 
 bool
-successor_filter_is_unknown(QueueSuccessors *successors)
+successor_filter_is_stale(QueueSuccessors *successors)
 {
-	return !((volatile QueueSuccessors *) successors)->known;
+	return pg_atomic_read_u32(&successors->stale) != 0;
 }
 
 /*
- * All rows are going to be counted, if need be, or (anew) in any case.  Returns
- * whether the caller reads from the first row on; else it goes on.
+ * All rows are going to be read, by a caller with the maintenance lock.
  */
-bool
-successor_filter_count_begins(QueueSuccessors *successors, bool anew)
+void
+successor_filter_count_begins(QueueSuccessors *successors)
 {
-	bool		begins;
-
-	SpinLockAcquire(&successors->mutex);
-	begins = successors->stale || (anew && successors->known);
-	if (begins)
-	{
-		successors->epoch = Max(successors->epoch + 1, 1);
-		successors->known = false;
-		successors->stale = false;
-		for (int i = 0; i < SUCCESSOR_PLACES; i++)
-			pg_atomic_write_u32(&successors->places[i], 0);
-		pg_atomic_write_u64(&successors->any, 1);
-	}
-	SpinLockRelease(&successors->mutex);
-	return begins;
+	pg_atomic_write_u32(&successors->stale, 0);
+	clear(spare_of(successors));
+	/* Before the first row is read. */
+	pg_memory_barrier();
 }
 
 /*
- * All rows are counted.
+ * All rows were read, and added.
  */
 void
 successor_filter_count_ends(QueueSuccessors *successors)
 {
-	SpinLockAcquire(&successors->mutex);
-	if (!successors->stale && !successors->known)
-	{
-		successors->known = true;
-		Assert(pg_atomic_read_u64(&successors->any) > 0);
-		pg_atomic_fetch_sub_u64(&successors->any, 1);
-	}
-	SpinLockRelease(&successors->mutex);
+	pg_memory_barrier();
+	pg_atomic_write_u32(&successors->asked,
+						spare_of(successors) - successors->bits + 1);
 }

@@ -10,45 +10,47 @@
 
 #include "datatype/timestamp.h"
 #include "port/atomics.h"
-#include "storage/spin.h"
 
-/* Counters of a queue; tasks share them by their ids. */
-#define SUCCESSOR_PLACES	4096
+/* Bits of a queue; tasks share them by their ids. */
+#define SUCCESSOR_BITS	32768
+
+typedef struct SuccessorBits
+{
+	pg_atomic_uint32 any;		/* one is set */
+	pg_atomic_uint32 words[SUCCESSOR_BITS / 32];
+} SuccessorBits;
 
 /*
- * The dependencies of a queue, counted by predecessor: rows of
+ * Which tasks of a queue others wait for: predecessors of rows of
  * fairq.dependency (dependency_table.c).
  */
 typedef struct QueueSuccessors
 {
-	slock_t		mutex;			/* guards changes of the next five */
-	uint32		epoch;			/* which count this is */
-	bool		known;			/* it is complete */
-	bool		stale;			/* and is to begin anew */
-	pg_atomic_uint64 any;		/* the sum of places, and 1 more unless known;
-								 * read without the lock */
-	pg_atomic_uint32 places[SUCCESSOR_PLACES];	/* read without the lock */
+	pg_atomic_uint32 asked;		/* which array says so, plus one; 0: none yet */
+	pg_atomic_uint32 stale;		/* all rows are to be read */
+	SuccessorBits bits[2];
 	/* The maintenance lock guards the rest, where the pass goes on. */
+	bool		counting;
 	int64		next_task;
 	int64		next_predecessor;
-	TimestampTz recount_at;		/* when to count them all again */
+	TimestampTz recount_at;		/* when to read them all again */
 } QueueSuccessors;
 
 /* May a task of the queue have successors? */
 static inline bool
 successor_filter_any(QueueSuccessors *successors)
 {
-	return pg_atomic_read_u64(&successors->any) != 0;
+	uint32		asked = pg_atomic_read_u32(&successors->asked);
+
+	return asked == 0 || pg_atomic_read_u32(&successors->bits[asked - 1].any) != 0;
 }
 
 extern void successor_filter_init(QueueSuccessors *successors);
 extern bool successor_filter_perhaps(QueueSuccessors *successors, int64 task);
-extern uint32 successor_filter_raise(QueueSuccessors *successors, int64 task);
-extern uint32 successor_filter_epoch(QueueSuccessors *successors);
-extern void successor_filter_lower(QueueSuccessors *successors, int64 task, uint32 epoch);
-extern void successor_filter_forget(QueueSuccessors *successors);
-extern bool successor_filter_is_unknown(QueueSuccessors *successors);
-extern bool successor_filter_count_begins(QueueSuccessors *successors, bool anew);
+extern void successor_filter_add(QueueSuccessors *successors, int64 task);
+extern void successor_filter_recount(QueueSuccessors *successors);
+extern bool successor_filter_is_stale(QueueSuccessors *successors);
+extern void successor_filter_count_begins(QueueSuccessors *successors);
 extern void successor_filter_count_ends(QueueSuccessors *successors);
 
 #endif							/* FAIRQ_SUCCESSOR_FILTER_H */

@@ -5,7 +5,10 @@
  *
  * A claimer reads on in the index, up to some hundred tasks, without the lock
  * of the lane; the head of turns.c says how it learns what comes meanwhile.
- * One claimer at a time reads a line.
+ * One claimer at a time reads a line.  Others that come to it wait: what is
+ * behind would come before its turn else.  A reader may be stopped, so each
+ * reading is waited for up to LINE_WAIT_MSECS; then it is overdue, and all pass
+ * it by.
  *
  * What there was no room to park is read on in the lanes: they are lowered to
  * where the first of it was, and claims come to it once more.
@@ -17,6 +20,12 @@
 #include "postgres.h"
 
 #include "shmem/turn_private.h"
+
+/*
+ * A reading takes a millisecond; on a busy machine the reader may wait for a
+ * processor meanwhile.
+ */
+#define LINE_WAIT_MSECS		100
 
 /* The group whose line this backend reads; NULL: none. */
 static FairGroup *reading = NULL;
@@ -127,6 +136,7 @@ turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
 			line->target = turn_candidates_are_few() ? TURNS_READ_LEAST :
 				Min(2 * line->target, TURNS_READ);
 			line->reading = true;
+			line->overdue = false;
 			line->lowered = PG_INT64_MAX;
 			read->group = group - group_entries;
 			read->class = group->key.class;
@@ -140,6 +150,48 @@ turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
 	}
 	LWLockRelease(&lane->lock);
 	return begun;
+}
+
+/*
+ * Wait until no other backend is reading the line of the first turn of a lane,
+ * or of a group.  Of which line is said as in turns_read_begin.  Returns false
+ * if the reading is overdue.
+ */
+bool
+turns_read_wait(Lane *lane, uint32 number)
+{
+	FairGroup  *waits_for = NULL;
+	instr_time	start;
+	bool		under_way;
+	bool		overdue;
+
+	INSTR_TIME_SET_CURRENT(start);
+	ConditionVariablePrepareToSleep(&lane->refilled);
+	for (;;)
+	{
+		FairGroup  *group;
+		instr_time	now;
+
+		INSTR_TIME_SET_CURRENT(now);
+		LWLockAcquire(&lane->lock, LW_SHARED);
+		group = group_that_stands(lane, number);
+		under_way = group != NULL && group->line.reading;
+		if (group != waits_for)
+			start = now;
+		waits_for = group;
+		INSTR_TIME_SUBTRACT(now, start);
+		/* All who write this under the shared lock write the same. */
+		if (under_way && INSTR_TIME_GET_MILLISEC(now) >= LINE_WAIT_MSECS)
+			group->line.overdue = true;
+		overdue = under_way && group->line.overdue;
+		LWLockRelease(&lane->lock);
+		if (!under_way || overdue)
+			break;
+		(void) ConditionVariableTimedSleep(&lane->refilled, LINE_WAIT_MSECS,
+										   shared_memory_wait_event(FAIRQ_WAIT_INDEX));
+	}
+	ConditionVariableCancelSleep();
+	return !overdue;
 }
 
 /*

@@ -16,7 +16,7 @@
  * that needs no privileges of producers.  They are deleted past the executor,
  * for also a transaction with an old snapshot deletes what is there now.
  *
- * A trigger counts rows, however they come (successor_filter.c).
+ * A trigger tells successor_filter.c of rows, however they come.
  *
  * Locking: the caller has the queue's table locked.
  *
@@ -258,11 +258,8 @@ dependency_table_delete(QueueInfo *info, const Dependency *row, bool wait)
 
 	AssertOidLocked(info->relation);
 	Assert(!TransactionIdIsValid(row->writer));
-	pending_reserve(1);
 	deleted = (heap_delete(table, &tid, GetCurrentCommandId(true), InvalidSnapshot, wait,
 						   &tmfd, false) == TM_Ok);
-	if (deleted)
-		pending_dependency_uncounted(info->state, row->predecessor);
 	table_close(table, NoLock);
 	return deleted;
 }
@@ -328,9 +325,7 @@ fairq_dependency_written(PG_FUNCTION_ARGS)
 	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 	{
 		Datum		task = own_table_column(table, old, DEPENDENCY_TASK);
-		Datum		predecessor = own_table_column(table, old, DEPENDENCY_PREDECESSOR);
 
-		pending_dependency_uncounted(state, DatumGetInt64(predecessor));
 		pending_task_held(state, DatumGetInt64(task), 0);
 	}
 	if (!TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
@@ -338,7 +333,7 @@ fairq_dependency_written(PG_FUNCTION_ARGS)
 		HeapTuple	new = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : old;
 		Datum		predecessor = own_table_column(table, new, DEPENDENCY_PREDECESSOR);
 
-		pending_dependency_counted(state, DatumGetInt64(predecessor));
+		successor_filter_add(&state->successors, DatumGetInt64(predecessor));
 	}
 	PG_RETURN_POINTER(NULL);
 }

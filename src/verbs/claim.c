@@ -146,7 +146,7 @@ claim_once(Claim *claim)
 		return false;
 	if (claim->refilling != NULL)
 	{
-		(void) lanes_refill_wait(claim->refilling, -1);
+		lanes_refill_wait(claim->refilling);
 		return true;
 	}
 

@@ -108,7 +108,7 @@ claim_look(Relation rel, QueueInfo *info, Lane *lane, LaneTop *top)
 			return top->view == LANE_READY;
 		if (top->turn ? look_at_turn(rel, info, lane) : claim_refill(rel, info, lane))
 			continue;
-		(void) lanes_refill_wait(lane, -1);
+		lanes_refill_wait(lane);
 	}
 }
 

@@ -143,7 +143,7 @@ first_line(Claim *claim, WantedLine *lines, int n)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (!claim_read_line(&claim->row, line->lane, line->group, NULL, NULL, &taken) &&
-				!lanes_refill_wait(line->lane, 1))
+				!turns_read_wait(line->lane, line->group))
 				break;
 			line->view = turns_look(line->group, &line->lane, &line->first);
 			/* No room to keep what was read. */

@@ -187,9 +187,6 @@ first_source(Source *sources, int n)
 	return first;
 }
 
-/* For how many milliseconds to wait for a line that another claimer reads. */
-#define LINE_WAIT_MSECS		1
-
 /*
  * The turn that is first in a source's lane is of a line that is not read so
  * far: read on, or wait until another claimer has.  What is behind would come
@@ -204,7 +201,7 @@ take_unread(Claim *claim, Source *source, int max)
 						&claim_hand_turns[claim_in_hand], &taken))
 		claim_hand_hold(source->lane, taken, max);
 	else
-		return lanes_refill_wait(source->lane, LINE_WAIT_MSECS);
+		return turns_read_wait(source->lane, FAIRQ_NO_GROUP);
 	return true;
 }
 

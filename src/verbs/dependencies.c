@@ -13,7 +13,7 @@
  * does not see the new rows as its own to delete, for they may yet be rolled
  * back.  So a pass looks at the task after the commit (held_pass.c): a
  * predecessor whose row is gone has ended (dependencies_look).  If it is there,
- * whoever ends it after that look sees the rows, and that they are counted
+ * whoever ends it after that look sees the rows, and learns that there are some
  * (successor_filter.c), for they were before it.
  *
  * A row is locked for a moment before a commit only, or by a pass, and nothing

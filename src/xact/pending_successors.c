@@ -3,15 +3,12 @@
  * pending_successors.c
  *	  Pending actions about tasks that wait for others.
  *
- * Rows of fairq.dependency are counted before they are committed, and counted
- * off when their deletion is (successor_filter.c).  What a transaction has
- * ended, and which tasks it has replaced, is noted here for the moment before
- * its commit, when successors.c looks after those that wait: so what was rolled
- * back to a savepoint is not among it.
+ * What a transaction has ended, and which tasks it has replaced, is noted here
+ * for the moment before its commit, when successors.c looks after those that
+ * wait: so what was rolled back to a savepoint is not among it.
  *
- * No action tells how a prepared transaction ends.  What it has written stays
- * counted, which makes a counter say "perhaps" in vain.  What it has replaced
- * would lock rows that others wait for until it ends, so that is refused.
+ * What a prepared transaction has replaced would lock rows that others wait for
+ * until it ends, so that is refused.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,14 +21,6 @@
 
 /* So many ended tasks are compared with one, at most. */
 #define MAX_LOOKED		1000
-
-/* Predecessors that are counted, or are counted off at commit. */
-typedef struct PendingCounts
-{
-	QueueState *queue;
-	uint32		epoch;
-	IdList		predecessors;
-} PendingCounts;
 
 typedef struct PendingPredecessors
 {
@@ -46,87 +35,11 @@ typedef struct PendingRecount
 	QueueState *queue;
 } PendingRecount;
 
-/* The actions that were noted last, if they are still there. */
-static int	last_counted = -1;
-static int	last_uncounted = -1;
+/* The action that was noted last, if it is still there. */
 static int	last_ended = -1;
 
 /* Has this transaction anything to look after before its commit? */
 static bool any = false;
-
-static void
-forget_counts(PendingAction *action)
-{
-	id_list_free(&pending_data(action, PendingCounts)->predecessors);
-}
-
-static void
-lower(PendingAction *action)
-{
-	PendingCounts *counts = pending_data(action, PendingCounts);
-
-	for (int64 i = 0; i < counts->predecessors.n; i++)
-		successor_filter_lower(&counts->queue->successors,
-							   id_list_get(&counts->predecessors, i), counts->epoch);
-	forget_counts(action);
-}
-
-static const PendingKind counted_dependencies = {
-	.name = "counted dependencies",
-	.commit = forget_counts,
-	.abort = lower,
-	.prepare = forget_counts,
-};
-
-static const PendingKind uncounted_dependencies = {
-	.name = "uncounted dependencies",
-	.commit = lower,
-	.abort = forget_counts,
-	.prepare = forget_counts,
-};
-
-/*
- * Note a predecessor in the action that was noted last, or in a new one.
- */
-static void
-note_count(const PendingKind *kind, int *last, QueueState *queue, uint32 epoch, int64 id)
-{
-	PendingAction *action = pending_find(*last, kind);
-	PendingCounts *counts = action ? pending_data(action, PendingCounts) : NULL;
-
-	if (counts == NULL || counts->queue != queue || counts->epoch != epoch)
-	{
-		*last = pending_mark();
-		counts = (PendingCounts *) pending_add(kind)->u.data;
-		memset(counts, 0, sizeof(PendingCounts));
-		counts->queue = queue;
-		counts->epoch = epoch;
-	}
-	id_list_add(&counts->predecessors, id);
-}
-
-/*
- * A dependency was written.
- */
-void
-pending_dependency_counted(QueueState *queue, int64 predecessor)
-{
-	note_count(&counted_dependencies, &last_counted, queue,
-			   successor_filter_raise(&queue->successors, predecessor), predecessor);
-}
-
-/*
- * A dependency was deleted.  While they are being counted it is not known
- * whether it was: then it stays so.
- */
-void
-pending_dependency_uncounted(QueueState *queue, int64 predecessor)
-{
-	uint32		epoch = successor_filter_epoch(&queue->successors);
-
-	if (epoch != 0)
-		note_count(&uncounted_dependencies, &last_uncounted, queue, epoch, predecessor);
-}
 
 static void
 forget_tasks(PendingAction *action)
@@ -294,7 +207,7 @@ recount(PendingAction *action)
 {
 	QueueState *queue = pending_data(action, PendingRecount)->queue;
 
-	successor_filter_forget(&queue->successors);
+	successor_filter_recount(&queue->successors);
 	worker_slots_wake_at(queue->database, 0);
 }
 

@@ -38,8 +38,6 @@ typedef struct ReplacedDependencies
 	int64	   *predecessors;
 } ReplacedDependencies;
 
-extern void pending_dependency_counted(QueueState *queue, int64 predecessor);
-extern void pending_dependency_uncounted(QueueState *queue, int64 predecessor);
 extern void pending_predecessor_ended(QueueState *queue, Oid relation, int64 task,
 									  PredecessorEnd end);
 extern bool pending_predecessors_any(void);

@@ -3,7 +3,7 @@
 # installed PostgreSQL. The last line is the sum over all suites.
 #
 # Most tests wait rather than compute, so several TAP tests run at a time, those that
-# take longest first, and beside them two of the other suites. The output of these comes
+# take longest first, and beside them three of the other suites; more when these are done. The output of these comes
 # after that of the TAP tests; that they begin and end is said at once.
 #
 #   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme hostile,
@@ -12,7 +12,7 @@
 #   PROVE_TESTS="test/t/…"   only these TAP tests
 #   JOBS=1                   TAP tests at a time (two for each processor)
 #   BUILD="with_llvm=no …"   variables for make when pgfairq is built
-#   LANES=1                  other suites at a time, beside the TAP tests (two)
+#   LANES=1                  other suites at a time, beside the TAP tests (three)
 #   SLOWER=3                 a suite may take that much longer until it is stopped
 #   INSTRUMENT=asan          see instrument.sh
 set -euo pipefail
@@ -23,7 +23,7 @@ read -ra build_variables <<<"${BUILD:-}"
 ALL_SUITES="unit regress isolation tap pgtap readme hostile $PART_SUITES"
 SUITES=${SUITES:-$ALL_SUITES}
 JOBS=${JOBS:-$((2 * $(nproc)))}
-LANES=${LANES:-2}
+LANES=${LANES:-3}
 # Seconds until a suite is stopped. This is for what hangs: at a load of 25 the longest
 # suites take most of it.
 LIMIT=3600
@@ -315,12 +315,17 @@ run_suites() {
 	done
 }
 
+# How many suites at a time, beside TAP tests or without.
+lanes() {
+	[ -e "$WORK/tap-ended" ] && echo $((2 * LANES)) || echo "$LANES"
+}
+
 # run_lanes SUITE...: LANES of them at a time, the output of each in a file of its own
 run_lanes() {
 	local suite
 	trap 'kill $(jobs -p) 2>/dev/null; wait; exit 143' TERM
 	for suite in "$@"; do
-		while [ "$(jobs -rp | wc -l)" -ge "$LANES" ]; do
+		while [ "$(jobs -rp | wc -l)" -ge "$(lanes)" ]; do
 			wait -n || true
 		done
 		(
@@ -389,7 +394,7 @@ if [ -f "$root$("$PG_CONFIG" --pkglibdir)/pgfairq.so" ]; then
 	if have_suite tap && [ "$SUITES" != tap ]; then
 		# those that take longest first
 		beside=()
-		for suite in python hostile readme celery conformance dashboard node go moving ruby monitoring $ALL_SUITES; do
+		for suite in hostile dashboard celery python conformance node go ruby readme packaging $ALL_SUITES; do
 			if have_suite "$suite" && [ "$suite" != tap ] && [[ " ${beside[*]} " != *" $suite "* ]]; then beside+=("$suite"); fi
 		done
 		say "beside the TAP tests, and shown after them: ${beside[*]}"
@@ -397,6 +402,7 @@ if [ -f "$root$("$PG_CONFIG" --pkglibdir)/pgfairq.so" ]; then
 		run_lanes "${beside[@]}" &
 		others=$!
 		run_suites tap
+		: >"$WORK/tap-ended"
 		[ -z "$(jobs -rp)" ] || progress "waiting for the other suites"
 		wait $others || true
 		others=

@@ -5,7 +5,8 @@
 - README.md leads to each page of doc, and has 350 lines at most.
 - A page that a test, a script or the source names is there, with the heading.
 - Each test is named in the table of test/README.md, and each name is a test.
-- A paragraph has five sentences at most.
+- A paragraph has five sentences at most; in README.md and doc a sentence has 40
+  words at most, in the cells of tables, too. Code in backquotes is one word.
 
 Pages are README.md, those of doc, and the other .md files that are not results.
 
@@ -22,6 +23,8 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED = re.compile(r"\bdoc/[\w-]+\.md(?:#[\w-]+)?")
 README_LINES = 350
 SENTENCES = 5
+WORDS = 40
+LONGER = {"doc/dashboard.md": 2}  # sentences that may be longer, of a page that is still to be gone over
 
 failed = count = 0
 
@@ -105,17 +108,41 @@ def check_tests(text):
 
 def sentences(paragraph):
     text = re.sub(r"`[^`]*`", "x", LINK.sub("]", " ".join(paragraph.split())))
-    return len([part for part in re.split(r"(?<=[.!?])[)*]* +(?=[A-Z*(\[x])", text) if part])
+    return [part for part in re.split(r"(?<=[.!?])[)*]* +(?=[A-Z*(\[x])", text) if part]
+
+
+def paragraphs(text):
+    """Those of a page: items of lists and rows of tables are some; headings and comments are none."""
+    for paragraph in re.split(r"\n\s*\n|\n(?=- |\d+\. |\||#|<!--)", FENCE.sub("\n", text)):
+        if not paragraph.lstrip().startswith(("#", "<!--")):
+            yield paragraph
+
+
+def is_row(paragraph):
+    return paragraph.lstrip().startswith("|")
 
 
 def check_paragraphs(pages):
     for page, text in pages.items():
         if page != "src/README.md":
             wrong = []
-            for paragraph in re.split(r"\n\s*\n|\n(?=- |\d+\. |\||#|<!--)", FENCE.sub("\n", text)):
-                if not paragraph.lstrip().startswith(("|", "#", "<!--")) and sentences(paragraph) > SENTENCES:
-                    wrong.append(f"{sentences(paragraph)}: {' '.join(paragraph.split())[:80]} …")
+            for paragraph in paragraphs(text):
+                if not is_row(paragraph) and len(sentences(paragraph)) > SENTENCES:
+                    wrong.append(f"{len(sentences(paragraph))}: {' '.join(paragraph.split())[:80]} …")
             ok(wrong, f"paragraphs of {page} have {SENTENCES} sentences at most")
+
+
+def check_sentences(pages):
+    for page, text in pages.items():
+        if page == "README.md" or page.startswith("doc/"):
+            wrong = []
+            for paragraph in paragraphs(re.sub(r"(?<=.)<!--.*?-->", "", text)):
+                for part in re.split(r"(?<!\\)\|", paragraph) if is_row(paragraph) else [paragraph]:
+                    for sentence in sentences(part):
+                        count_of_words = len([word for word in sentence.split() if re.search(r"\w", word)])
+                        if count_of_words > WORDS:
+                            wrong.append(f"{count_of_words}: {sentence[:80]} …")
+            ok(wrong if len(wrong) > LONGER.get(page, 0) else [], f"sentences of {page} have {WORDS} words at most")
 
 
 def main():
@@ -130,6 +157,7 @@ def main():
     check_named(anchors)
     check_tests(pages["test/README.md"])
     check_paragraphs(pages)
+    check_sentences(pages)
     print(f"1..{count}")
     return 1 if failed else 0
 

@@ -6,8 +6,8 @@
     spread.py --run NAME=VALUE ... [--seeds N]
 
 --goals prints, in TAP, whether the bounds hold that are promised; with another
-rule than the product's some must not. --table prints the table of the page of
-clusters, in Markdown. Both together take the runs that they share once. --run
+rule than the product's some must not. --table prints the table of README.md, in
+Markdown. Both together take the runs that they share once. --run
 prints what is measured in one setting, whose fields are those of Setting.
 
 What is simulated: N servers (nodes), each a start-time fair queue with the
@@ -573,7 +573,7 @@ def main():
     parser = argparse.ArgumentParser(description="How fair a queue is that is spread over several servers")
     parser.add_argument("--goals", action="store_true", help="whether the bounds hold that are promised")
     parser.add_argument("--only", default="", metavar="TEXT", help="goals with this in their names")
-    parser.add_argument("--table", action="store_true", help="the table of the page of clusters")
+    parser.add_argument("--table", action="store_true", help="the table of README.md")
     parser.add_argument("--part", action="store_true", help="only the rows that do not take long")
     parser.add_argument("--run", nargs="*", metavar="NAME=VALUE", help="what is measured in a setting")
     parser.add_argument("--seeds", type=int, default=3)

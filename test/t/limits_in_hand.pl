@@ -12,7 +12,7 @@
 # Seen to fail without these guards:
 # - a reading that is under way is told of what comes before its end (lowered, in
 #   turns_read_end and turn_candidates_put_back): who commits late, what is given back;
-# - who waits for a line passes it by (LINE_WAIT_MSECS), and goes on when the reading has
+# - who waits for a line passes it by (overdue), and goes on when the reading has
 #   ended or failed (turns_read_end, turns_at_abort): the other claim waits for ever;
 # - what is in hand goes back when a claim fails (claim_at_abort), to its turn and with its
 #   charge (turns_return), and so does its room (return_entry): a claim that fails;

@@ -4,7 +4,9 @@
 # Shown: a group has as many subgroups with work as there are entries left, so made-up users
 # of some tenants refuse no other tenant and none of its users; what is due, or is held for
 # nothing any more, and has no entry waits, and nothing else waits for it; what a restart
-# finds is not refused; entries of what was purged are free without a claim.
+# finds is not refused; entries of what was purged are free without a claim; and as many of
+# pgfairq.max_limits, where users have limits by default, as are left, beyond which the tenant
+# waits, and nobody else.
 #
 # To see it fail, take one of these guards out of the engine:
 # - the bound of make_entry: one tenant has all the entries (a tenant of made-up users);
@@ -12,7 +14,9 @@
 # - what is due and has no room is passed over (promote_due.c, placement_has_room): due;
 # - what may run and has no room is scheduled (placement_by_run_at): held, where the
 #   acknowledgement fails;
-# - tasks that wait are counted, not looked for in lanes alone (reclaim_order): purged.
+# - tasks that wait are counted, not looked for in lanes alone (reclaim_order): purged;
+# - a subgroup that comes to a crowded group has no limit made (is_crowded), and its group
+#   waits (crowded_until, in limit_table_room): claims fail with 53400, or do not end.
 
 use strict;
 use warnings;
@@ -168,5 +172,43 @@ is(sql($node, "SELECT fairq.purge('plain')"), 60, 'with leases left');
 is(sql($node, "SELECT count(fairq.enqueue('plain', '1', 'new ' || i)) FROM generate_series(1, 90) i"), 90, 'groups come');
 
 nothing_swept($node, 'made up');
+$node->stop;
+
+#
+# Limits that users have by default: a limit that has given away its tokens, or has a task in
+# flight, is not forgotten
+#
+my $limits = 64;
+$node = fairq_node('crowded', conf => "pgfairq.max_limits = $limits\n");
+foreach my $how ('rate => 0.0001, burst => 1', 'max_leased => 1')
+{
+	my $leases = $how =~ /max_leased/;
+	my $take = sub { return sql($node, 'SELECT string_agg(group_key, $$ $$ ORDER BY group_key) FROM fairq.' . ($leases ? 'claim' : 'pop') . "('limited', 1000)"); };
+	my $came = 0;
+
+	sql($node, "SELECT fairq.create_queue('limited', subgroups => true, lease => '1 h'); SELECT fairq.set_subgroup_defaults('limited', $how)");
+	foreach my $round (1 .. 5)
+	{
+		sql($node, "SELECT fairq.enqueue('limited', '1', 'hog', subgroup_key => 'round $round ' || i) FROM generate_series(1, 30) i");
+		$came += () = $take->() =~ /hog/g;
+	}
+	cmp_ok($came, '>=', $limits / 2 - 1, "$how: made-up users have half of the limits");
+	cmp_ok($came, '<=', $limits / 2 + 1, 'and no more');
+	sql($node, "SELECT fairq.enqueue('limited', '1', 'small', subgroup_key => u) FROM unnest('{ann,bob,cid}'::text[]) u");
+	sql($node, "SELECT fairq.enqueue('limited', '1', 'other', subgroup_key => 'dot')");
+	is($take->(), 'other small small small', 'those of other tenants have theirs, at once');
+	is(sql($node, "SELECT count(*) FROM fairq.q_limited WHERE group_key = 'hog'"), 150 - ($leases ? 0 : $came), 'the rest of them wait');
+	if ($leases)
+	{
+		sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.leases");
+		ok(wait_for(sub { my $more = () = $take->() =~ /hog/g; $came += $more; return $more > 0; }), 'and go on when leases end');
+		sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.leases");
+	}
+	sql($node, "SELECT fairq.set_subgroup_defaults('limited', max_leased => 0, rate => 0)");
+	drained('limited', sql($node, "SELECT ready + overflow FROM fairq.queue_stats WHERE queue = 'limited'"), 'without limits');
+	sql($node, "SELECT fairq.drop_queue('limited')");
+}
+
+nothing_swept($node, 'crowded');
 $node->stop;
 done_testing();

@@ -2,8 +2,8 @@
 
     house.py TREE
 
-- Includes and calls go down the folders of src, never up, and never round in a
-  circle. Calls are read from the object files: what they define and need.
+- Includes and calls go down the table of layers in src/README.md, never up. Calls
+  are read from the object files: what they define and need.
 - The library exports what the server calls, and nothing else; also what the SQL of
   released versions names, which pg_upgrade creates with a later library.
 - Lines, functions and files keep to the lengths below.
@@ -22,7 +22,6 @@ import re
 import subprocess
 import sys
 
-ORDER = ["common", "shmem", "xact", "storage", "verbs", "maintenance", "worker", "sql", "cluster"]
 COLUMNS, COMMENT_COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 80, 700, 80, 6
 
 # Words that comments and pages do without: they are said of persons.
@@ -53,18 +52,20 @@ def none(what, found):
         print("# " + line)
 
 
-def rank(path):
-    folder = path.split("/")[1]
-    return ORDER.index(folder) if folder in ORDER else len(ORDER)
-
-
-def upwards(pairs):
-    return ["%s -> %s" % pair for pair in pairs if rank(pair[1]) > rank(pair[0])]
-
-
 def read(path):
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+def layers():
+    """The files of the table of layers, in its order."""
+    rows = re.findall(r"^\| `(\w+)/`[^|]* \| ([^|]*) \|", read("src/README.md"), re.M)
+    return ["src/%s/%s" % (folder, name) for folder, names in rows for name in re.findall(r"`(\w+\.c)`", names)]
+
+
+def upwards(pairs, order):
+    """Pairs of paths whose first one is behind the second one; what has no place there is before all."""
+    return ["%s -> %s" % (a, b) for a, b in pairs if order.get(a, -1) > order.get(b, -1)]
 
 
 def calls():
@@ -79,17 +80,7 @@ def calls():
                 defined[words[-1]] = path
             elif words[-2] == "U":
                 needed.append((path, words[-1]))
-    return {(user, defined[symbol]) for user, symbol in needed if symbol in defined}
-
-
-def circles(pairs):
-    """What is left when those are taken away, again and again, that call nothing that is left."""
-    pairs = set(pairs)
-    while True:
-        left = {(a, b) for a, b in pairs if any(c == b for c, _ in pairs)}
-        if left == pairs:
-            return ["%s -> %s" % pair for pair in pairs]
-        pairs = left
+    return {(user[:-2] + ".c", defined[symbol][:-2] + ".c") for user, symbol in needed if symbol in defined}
 
 
 def symbols():
@@ -181,9 +172,12 @@ def main():
     if len(includes) < 100 or len(pairs) < 100:
         print("Bail out! This is no tree of ours that has been built.")
         return 1
-    none("includes go down the folders", upwards(includes))
-    none("calls go down the folders", upwards(pairs))
-    none("no files call each other in a circle", circles(pairs))
+    table = layers()
+    folders = {path: number for number, path in enumerate(dict.fromkeys(map(os.path.dirname, table)))}
+    none("the table of layers has each file once", sorted(set(glob.glob("src/*/*.c")) ^ set(table)) +
+         ["%s is there twice" % path for path in set(table) if table.count(path) > 1])
+    none("includes go down the folders", upwards([tuple(map(os.path.dirname, pair)) for pair in includes], folders))
+    none("calls go down the table of layers", upwards(pairs, {path: number for number, path in enumerate(table)}))
     none("the library exports only what the server calls", exported())
     none("it has every function that the SQL of a released version names", retired())
     lines, wide, files, functions, parameters = too_long(sources)

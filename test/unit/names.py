@@ -91,7 +91,7 @@ def server_words():
 def looked_at(path):
     if path.startswith(("test/upgrade/", "test/bench/")):
         return False
-    return path.startswith(("src/", "test/", "doc/development.md")) and path.endswith((".c", ".h", ".pl", ".pm", ".py", ".sql", ".spec", ".sh", ".md"))
+    return path.startswith(("src/", "test/", "doc/development.md", "sql/README.md")) and path.endswith((".c", ".h", ".pl", ".pm", ".py", ".sql", ".spec", ".sh", ".md"))
 
 
 def main():

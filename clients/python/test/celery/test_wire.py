@@ -164,7 +164,13 @@ logfile = {sockets}/log
 """)
     program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
     process = subprocess.Popen([program, "-q", str(sockets / "ini")], stdin=subprocess.DEVNULL)
-    wait_until(lambda: (sockets / ".s.PGSQL.6432").exists() or process.poll() is not None, "PgBouncer listens")
+    address = str(sockets / ".s.PGSQL.6432")
+
+    def listens():
+        with socket.socket(socket.AF_UNIX) as end:    # the file is there before it listens
+            return end.connect_ex(address) == 0
+
+    wait_until(lambda: listens() or process.poll() is not None, "PgBouncer listens")
     assert process.poll() is None, (sockets / "log").read_text()
     yield {**conninfo_to_dict(conninfo("postgres")), "host": str(sockets), "port": "6432"}
     process.terminate()
