@@ -124,9 +124,8 @@ foreach my $way ('immediate stop', 'postmaster killed', 'backend killed')
 	is( sql($node, "SELECT fairq.extend('$d{a6}', '5 h') > now() + interval '4 h'"),
 		't', "$way: one is extended before");
 	my $before = receipts($node, 'd');
-	# a8: one that runs out while the server is down.  a9: one of a session.
-	my $deadline = sql($node,
-		"SELECT extract(epoch FROM lease_until) FROM fairq.claim('d', 1, lease => '1 s')");
+	# a8: one that is going to run out after the server has stopped.  a9: one of a session.
+	my %r = claim($node, 'd', 1);
 	my $session = sql($node, "SELECT fairq.open_session('w', '1 h')");
 	my %s = claim($node, 'd', 1, "session => '$session'");
 	# Under way: a10 to a12 claimed, a1 acked and a2 given a new deadline.
@@ -136,6 +135,8 @@ foreach my $way ('immediate stop', 'postmaster killed', 'backend killed')
 	is($open->safe("SELECT fairq.ack('$d{a1}'), fairq.extend('$d{a2}', '7 h') > now()"),
 		't|t', "$way: settled in a transaction that is open");
 
+	# It must not run out before: then it counts as lost.
+	my $deadline = sql($node, "SELECT extract(epoch FROM fairq.extend('$r{a8}', '4 s'))");
 	ok($ways{$way}->(sub { wait_until($deadline) }), "$way: the server is up again");
 
 	# New leases take the entries that the old ones had.
