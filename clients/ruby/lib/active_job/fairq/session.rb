@@ -33,7 +33,8 @@ module ActiveJob
       NO_TIMEOUTS = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN " \
                     "('statement_timeout', 'idle_session_timeout', 'transaction_timeout')"
 
-      # A claim that waits for a table's lock is no server that hangs.
+      # A claim that waits for a table's lock is no server that hangs. It gives up while there is
+      # time for an answer, also where it has waited for tasks before.
       LOCK_TIMEOUT = "SELECT set_config('lock_timeout', $1, false)"
 
       NODE_PATIENCE = 10 # seconds for an answer where there are other nodes to go to
@@ -54,7 +55,7 @@ module ActiveJob
         @connections = []
         @beats = connect(address)
         @claims = connect(address)
-        ask(@claims, LOCK_TIMEOUT, (@patience * 1000).to_i.to_s)
+        ask(@claims, LOCK_TIMEOUT, (@patience * 500).to_i.to_s)
         @alive_until = now + ttl
         @id = ask(@beats, OPEN, name, "#{ttl} s").first.first
         @thread = Thread.new { beat }
