@@ -4,7 +4,6 @@
 // - "left to other workers": verdictOf() that looks for NoHandler in giveUpOn
 // - "has the options of the task": NamedTask.add() that does not look at the defaults; that lets them go before what is said;
 //   NamedTask.optionsOf() that says a delay beside a time
-// - "handledBy takes": NamedTask.handledBy() that takes all for the handler; without checkOptions()
 // - "has its time": Worker.work() without the timer; Run.timeOut() that does not stop the transaction; the slot that is
 //   free before the handler has ended (Worker.timeOut() that deletes the run)
 // - "when the next attempt is": verdictOf() without the backoff
