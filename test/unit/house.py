@@ -8,13 +8,13 @@
   released versions names, which pg_upgrade creates with a later library.
 - Lines, functions and files keep to the lengths below.
 - Comments, README.md, src/README.md and the pages of doc name a backend or a
-  transaction as such, not as a person. No comment begins with "The same", which cannot
-  be read alone.
+  transaction as such, not as a person, and have no word of a mechanism that is gone. No
+  comment begins with "The same", which cannot be read alone.
 
 To see it fail: include "sql/arguments.h" in src/shmem/lanes.c, or call something of
 it; leave the version script out of the Makefile; call a function otherwise that
 test/upgrade names; write a longer line; write "Lane locked." over a function; write of what
-nobody does.
+nobody does, or of a feed; move a row of the table of layers.
 """
 import glob
 import os
@@ -26,6 +26,9 @@ COLUMNS, COMMENT_COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 80, 700,
 
 # Words that comments and pages do without: they are said of persons.
 PERSONS = re.compile(r"\b(somebody|nobody|his|him|himself|he)\b", re.I)
+
+# Words of mechanisms that are gone: src/README.md has those that took their places.
+RETIRED = re.compile(r"\b(replenish\w*|feeds?|starv(?:ed|ing)|unwritten|treaps?)\b", re.I)
 
 # What an Assert says, and is checked.
 CONTRACT = re.compile(r"(?:[.:?!]|/\*)\s+((?:The )?(?:Partition|Creation lock|Entry|Lane|Table|Directory|Lock|List|Place)"
@@ -138,15 +141,16 @@ def comments(path):
 
 
 def wordings(sources):
-    """(of persons, beginning with "The same", for an Assert)"""
-    persons, same, contracts = [], [], []
+    """(of persons, beginning with "The same", for an Assert, retired)"""
+    persons, same, contracts, retired_words = [], [], [], []
     for path in sources:
         for line, text in comments(path):
             persons += ["%s:%d: %s" % (path, line, word) for word in PERSONS.findall(text)]
+            retired_words += ["%s:%d: %s" % (path, line, word) for word in RETIRED.findall(text)]
             if re.match(r"/\*\W*the same\b", text, re.I):
                 same.append("%s:%d" % (path, line))
             contracts += ["%s:%d: %s" % (path, line, words) for words in CONTRACT.findall(text)]
-    return persons, same, contracts
+    return persons, same, contracts, retired_words
 
 
 def prose(path):
@@ -156,10 +160,10 @@ def prose(path):
     return enumerate(text.split("\n"), 1)
 
 
-def persons_of_pages():
+def words_of_pages(words):
     pages = ["README.md", "src/README.md"] + sorted(glob.glob("doc/*.md"))
     return ["%s:%d: %s" % (path, line, word)
-            for path in pages for line, text in prose(path) for word in PERSONS.findall(text)]
+            for path in pages for line, text in prose(path) for word in words.findall(text)]
 
 
 def main():
@@ -186,9 +190,10 @@ def main():
     none("no file has more than %d lines" % FILE_LINES, files)
     none("no function has more than %d lines" % FUNCTION_LINES, functions)
     none("no function has more than %d parameters" % PARAMETERS, parameters)
-    persons, same, contracts = wordings(sources)
+    persons, same, contracts, retired_words = wordings(sources)
     none("comments speak of backends and transactions, not of persons", persons)
-    none("pages speak of sessions, workers and roles, not of persons", persons_of_pages())
+    none("pages speak of sessions, workers and roles, not of persons", words_of_pages(PERSONS))
+    none("no comment and no page has a word that is retired", retired_words + words_of_pages(RETIRED))
     none("no comment begins with \"The same\"", same)
     none("which lock is held is said by an Assert", contracts)
     none("what is allowed is there", ["%s is within the bounds" % name for name in ALLOWED if name not in allowed])
