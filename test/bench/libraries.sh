@@ -2,7 +2,7 @@
 # test/bench/libraries.sh [SYSTEM]...
 #
 # Jobs a second and waits through the libraries (make bench-clients): pgfairq's
-# for Node, Python and Celery beside graphile-worker, pg-boss, BullMQ and Celery
+# for Node, Python, Go and Celery beside graphile-worker, pg-boss, BullMQ and Celery
 # on Redis and RabbitMQ, in one run and in turn. test/bench/README.md says how.
 # What cannot be had is left out, and the report says so.
 #

@@ -108,6 +108,8 @@ look_for_peers() {
 look_for_libraries() {
 	npm_has all || npm_wish=all
 	{ python_has celery && python_has kombu; } || wish "Celery" python3-celery
+	have go || wish "Go" golang-go
+	[ -d /usr/share/gocode/src/github.com/lib/pq ] || wish "lib/pq for Go" golang-github-lib-pq-dev
 	python_has redis || wish "Python's redis" python3-redis
 	python_has amqp || wish "Python's amqp" python3-amqp
 	# not redis-server, which would start a daemon: the server's program is in both

@@ -126,7 +126,7 @@ class Report:
 
     def latency_goals(self):
         for name, title in (("pgfairq-node", "Node"), ("pgfairq-threads", "Python, threads"), ("pgfairq-asyncio", "Python, asyncio"),
-                            ("celery-pgfairq", "Celery")):
+                            ("pgfairq-go", "Go"), ("celery-pgfairq", "Celery")):
             medians = [statistics.median(waits) * 1000 for (system, *_), waits in self.waits.items() if system == name and waits]
             if medians:
                 missed = sum(median >= 3 for median in medians)

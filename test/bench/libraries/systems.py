@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -156,6 +158,28 @@ class Asyncio(Python):
     name, title = "pgfairq-asyncio", "**pgfairq, Python, asyncio**"
 
 
+class Go(System):
+    name, title, library = "pgfairq-go", "**pgfairq, Go**", "pgfairq"
+    rate = 20000
+
+    def prepare(self):
+        if shutil.which("go") is None or not os.path.isdir("/usr/share/gocode/src/github.com/lib/pq"):
+            raise LookupError("there is no Go with lib/pq")
+        self.program = os.path.join(self.bench.work, "go-driver")
+        environment = dict(os.environ, GO111MODULE="on", GOFLAGS="-mod=mod", GOPROXY="off",
+                           GOCACHE=os.path.join(self.bench.work, "gocache"), GOPATH=os.path.join(self.bench.work, "gopath"))
+        subprocess.run(["go", "build", "-o", self.program, "."], cwd=os.path.join(HERE, "go"), env=environment, check=True)
+
+    def command(self, role, **more):
+        return [self.program, role, json.dumps(self.options(**more))]
+
+    def clear(self):
+        new_queue(self.bench)
+
+    def version(self):
+        return "0.3.0"
+
+
 class Celery(System):
     """Pool: prefork up to ten at a time, threads for more: a hundred processes are not what anyone would start."""
 
@@ -240,4 +264,4 @@ class CeleryPgfairq(Celery):
         new_queue(self.bench)
 
 
-ALL = (PgfairqNode, Graphile, PgBoss, BullMQMemory, BullMQFile, Threads, Asyncio, CeleryPgfairq, CeleryRedis, CeleryRedisAlways, CeleryRabbit)
+ALL = (PgfairqNode, Graphile, PgBoss, BullMQMemory, BullMQFile, Threads, Asyncio, Go, CeleryPgfairq, CeleryRedis, CeleryRedisAlways, CeleryRabbit)
