@@ -200,9 +200,15 @@ queue_catalog_list(Snapshot snapshot)
 {
 	List	   *result = NIL;
 	Relation	rel = own_table_open(QUEUE_SCHEMA, "queue", AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
+	SysScanDesc scan;
 	HeapTuple	tuple;
 
+	if (get_attnum(RelationGetRelid(rel), "queue") != OWN_TABLE_QUEUE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("the first column of table \"%s.%s\" is not \"queue\"", QUEUE_SCHEMA, "queue"),
+				 errhint("Undo the change that was made to the table.")));
+	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		Datum		name = own_table_column(rel, tuple, OWN_TABLE_QUEUE);
