@@ -3,7 +3,7 @@
 # installed PostgreSQL. The last line is the sum over all suites.
 #
 # Most tests wait rather than compute, so several TAP tests run at a time, those that
-# take longest first, and beside them three of the other suites; more when these are done. The output of these comes
+# take longest first, and beside them two of the other suites, four when these are done. The output of these comes
 # after that of the TAP tests; that they begin and end is said at once.
 #
 #   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme hostile,
@@ -12,7 +12,7 @@
 #   PROVE_TESTS="test/t/…"   only these TAP tests
 #   JOBS=1                   TAP tests at a time (two for each processor)
 #   BUILD="with_llvm=no …"   variables for make when pgfairq is built
-#   LANES=1                  other suites at a time, beside the TAP tests (three)
+#   LANES=1                  other suites at a time, beside the TAP tests (two)
 #   SLOWER=3                 a suite may take that much longer until it is stopped
 #   INSTRUMENT=asan          see instrument.sh
 set -euo pipefail
@@ -23,7 +23,7 @@ read -ra build_variables <<<"${BUILD:-}"
 ALL_SUITES="unit regress isolation tap pgtap readme hostile $PART_SUITES"
 SUITES=${SUITES:-$ALL_SUITES}
 JOBS=${JOBS:-$((2 * $(nproc)))}
-LANES=${LANES:-3}
+LANES=${LANES:-2}
 # Seconds until a suite is stopped. This is for what hangs: at a load of 25 the longest
 # suites take most of it.
 LIMIT=3600
