@@ -19,6 +19,8 @@
  */
 #include "postgres.h"
 
+#include "portability/instr_time.h"
+
 #include "shmem/turn_private.h"
 
 /*
@@ -171,6 +173,7 @@ turns_read_wait(Lane *lane, uint32 number)
 	{
 		FairGroup  *group;
 		instr_time	now;
+		double		waited;
 
 		INSTR_TIME_SET_CURRENT(now);
 		LWLockAcquire(&lane->lock, LW_SHARED);
@@ -180,14 +183,16 @@ turns_read_wait(Lane *lane, uint32 number)
 			start = now;
 		waits_for = group;
 		INSTR_TIME_SUBTRACT(now, start);
+		waited = INSTR_TIME_GET_MILLISEC(now);
 		/* All who write this under the shared lock write the same. */
-		if (under_way && INSTR_TIME_GET_MILLISEC(now) >= LINE_WAIT_MSECS)
+		if (under_way && waited >= LINE_WAIT_MSECS)
 			group->line.overdue = true;
 		overdue = under_way && group->line.overdue;
 		LWLockRelease(&lane->lock);
 		if (!under_way || overdue)
 			break;
-		(void) ConditionVariableTimedSleep(&lane->refilled, LINE_WAIT_MSECS,
+		/* Readings of other lines of the lane wake us, too. */
+		(void) ConditionVariableTimedSleep(&lane->refilled, (long) (LINE_WAIT_MSECS - waited) + 1,
 										   shared_memory_wait_event(FAIRQ_WAIT_INDEX));
 	}
 	ConditionVariableCancelSleep();
