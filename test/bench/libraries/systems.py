@@ -79,15 +79,21 @@ def new_queue(bench):
     bench.sql("SELECT fairq.create_queue('bench')")
 
 
-class PgfairqNode(Node):
-    name, title, file, package, library = "pgfairq-node", "**pgfairq, Node**", "pgfairq", "pg", "pgfairq"
-    rate = 20000
+class Ours:
+    """A library of this repository, on a queue."""
+
+    library = "pgfairq"
 
     def version(self):
         return "0.3.0"
 
     def clear(self):
         new_queue(self.bench)
+
+
+class PgfairqNode(Ours, Node):
+    name, title, file, package = "pgfairq-node", "**pgfairq, Node**", "pgfairq", "pg"
+    rate = 20000
 
 
 class Graphile(Node):
@@ -133,8 +139,7 @@ class BullMQFile(BullMQ):
     notes = "appendfsync everysec, as its page on production has it: the last second is lost with the machine"
 
 
-class Python(System):
-    library = "pgfairq"
+class Python(Ours, System):
     rate = 15000
 
     def command(self, role, **more):
@@ -142,12 +147,6 @@ class Python(System):
 
     def environment(self):
         return {"PYTHONPATH": os.path.join(CLIENTS, "python")}
-
-    def clear(self):
-        new_queue(self.bench)
-
-    def version(self):
-        return "0.3.0"
 
 
 class Threads(Python):
@@ -158,8 +157,8 @@ class Asyncio(Python):
     name, title = "pgfairq-asyncio", "**pgfairq, Python, asyncio**"
 
 
-class Go(System):
-    name, title, library = "pgfairq-go", "**pgfairq, Go**", "pgfairq"
+class Go(Ours, System):
+    name, title = "pgfairq-go", "**pgfairq, Go**"
     rate = 20000
 
     def prepare(self):
@@ -172,12 +171,6 @@ class Go(System):
 
     def command(self, role, **more):
         return [self.program, role, json.dumps(self.options(**more))]
-
-    def clear(self):
-        new_queue(self.bench)
-
-    def version(self):
-        return "0.3.0"
 
 
 class Celery(System):
