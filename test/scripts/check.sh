@@ -3,8 +3,9 @@
 # installed PostgreSQL. The last line is the sum over all suites.
 #
 # Most tests wait rather than compute, so several TAP tests run at a time, those that
-# take longest first, and beside them two of the other suites, four when these are done. The output of these comes
-# after that of the TAP tests; that they begin and end is said at once.
+# take longest first, and beside them two of the other suites, four when these are done.
+# The output of these comes after that of the TAP tests; that they begin and end is said at
+# once.
 #
 #   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme hostile,
 #                            and those of the parts, PART_SUITES of common.sh)
