@@ -67,9 +67,11 @@ cleanup() {
 }
 make_work_directory check
 summary=$WORK/summary # a line for each suite, from all processes
-skips=$WORK/skips     # and for each test that was skipped
+skips=$WORK/skips     # for each test that was skipped
+failures=$WORK/failures # for each that failed; shown last, where one looks first
 : >"$summary"
 : >"$skips"
+: >"$failures"
 # Where the tests have their temporary files: PostgreSQL's keep those of a test that failed.
 as_test_user mkdir "$WORK/tmp"
 [ -z "${INSTRUMENT:-}" ] || . "$CHECKOUT/test/scripts/instrument.sh"
@@ -109,7 +111,8 @@ run_suite() {
 	running=
 	wait $shown || true
 	[ ! -d "$results" ] || mapfile -t -O 1 files < <(find "$results" -type f)
-	read -r passed failed skipped < <(awk -v LABEL="$name" -v SKIPS="$skips" -f "$CHECKOUT/test/scripts/results.awk" "${files[@]}")
+	read -r passed failed skipped < <(awk -v LABEL="$name" -v SKIPS="$skips" -v FAILURES="$failures" \
+		-f "$CHECKOUT/test/scripts/results.awk" "${files[@]}")
 	if [ $status -eq 124 ] || [ $status -eq 137 ]; then
 		note="stopped after $limit s"
 	elif [ $status -ne 0 ] && [ "$failed" -eq 0 ]; then
@@ -119,7 +122,7 @@ run_suite() {
 	fi
 	if [ -n "$note" ]; then
 		failed=$((failed + 1))
-		say "$name: $note"
+		say "$name: $note" | tee -a "$failures"
 	fi
 	record "$name" "$passed" "$failed" "$skipped" $((SECONDS - started))
 	[ "$failed" -eq 0 ]
@@ -239,6 +242,7 @@ show_failed_tap_tests() {
 			say "--- the last lines of $log"
 			tail -n 60 "$log"
 		done
+		grep -h -A 4 '^# *Failed test' "$tree/tmp_check/log/regress_log_$(basename "$program" .pl)" | head -n 12 >>"$failures" || true
 	done
 }
 
@@ -429,5 +433,6 @@ if [ -s "$skips" ]; then
 fi
 heading "summary ($SECONDS s)"
 cat "$summary"
+cat "$failures"
 say "$(sum passed) passed, $(sum failed) failed, $(sum skipped) skipped"
 [ "$(sum failed)" -eq 0 ]

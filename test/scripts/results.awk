@@ -1,9 +1,9 @@
 # Counts what pg_regress 15 ("test x ... ok") and later ones (TAP), prove and other
 # programs that print TAP say: "passed failed skipped". What is to be done (# TODO) is none
-# of these. A test that is skipped, with its reason, goes to the file SKIPS, if that is
-# given.
+# of these. A test that is skipped, with its reason, goes to the file SKIPS, and one that
+# failed to the file FAILURES, if these are given.
 #
-# -v LABEL=SUITE and the file's name say where a skip is: what prove left of each
+# -v LABEL=SUITE and the file's name say where such a test is: what prove left of each
 # program is in a file of its own.
 
 function skip(what) {
@@ -11,8 +11,15 @@ function skip(what) {
 	if (SKIPS != "") print what >>SKIPS
 }
 
+function fail(what,   program) {
+	failed++
+	program = FILENAME
+	sub(/.*\//, "", program)
+	if (FAILURES != "") print LABEL ": " (program ~ /\.pl$/ ? program ": " : "") what >>FAILURES
+}
+
 /^test +[^ ]+ +\.\.\. +ok( |$)/     { passed++ }
-/^test +[^ ]+ +\.\.\. +FAILED/      { failed++ }
+/^test +[^ ]+ +\.\.\. +FAILED/      { fail($2) }
 /^ok [0-9]+( +[-#].*)?$/ {
 	if (tolower($0) ~ /[^\\]# todo/) next
 	if (tolower($0) !~ /[^\\]# skip/) { passed++; next }
@@ -25,7 +32,7 @@ function skip(what) {
 	sub(/ +$/, "", name)
 	skip(LABEL ": " (name == "" ? "" : name ": ") reason)
 }
-/^not ok [0-9]+( +-.*)?$/ && tolower($0) !~ /[^\\]# todo/   { failed++ }
+/^not ok [0-9]+( +-.*)?$/ && tolower($0) !~ /[^\\]# todo/   { fail($0) }
 # a whole program
 tolower($0) ~ /^1\.\.0 *# *skip/ {
 	reason = $0
@@ -34,5 +41,5 @@ tolower($0) ~ /^1\.\.0 *# *skip/ {
 	sub(/.*\//, "", program)
 	skip(LABEL ": " program ": " reason)
 }
-/^test\/.*\(Wstat: .* Failed: 0\)$/ { failed++ } # prove: broke off, or not the tests it planned
+/^test\/.*\(Wstat: .* Failed: 0\)$/ { fail($0) } # prove: broke off, or not the tests it planned
 END { print passed + 0, failed + 0, skipped + 0 }

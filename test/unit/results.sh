@@ -24,8 +24,10 @@ test/t/broken.pl (Wstat: 7424 Tests: 95 Failed: 0)
 test/t/failed.pl (Wstat: 256 Tests: 95 Failed: 1)
 TAP
 echo '1..0 # SKIP nothing to test with' >"$directory/whole.pl"
-counted=$(awk -v LABEL=tap -v SKIPS="$directory/skips" -f test/scripts/results.awk "$directory/tap.log" "$directory/whole.pl")
+counted=$(awk -v LABEL=tap -v SKIPS="$directory/skips" -v FAILURES="$directory/failures" \
+	-f test/scripts/results.awk "$directory/tap.log" "$directory/whole.pl")
 skips=$(cat "$directory/skips")
+failures=$(cat "$directory/failures")
 status=0
 
 is() { # is NUMBER NAME WHAT WANTED
@@ -41,5 +43,8 @@ is 1 "what passed, failed and was skipped" "$counted" "4 3 3"
 is 2 "each skip with its reason" "$skips" "tap: skipped: for a reason
 tap: without a name
 tap: whole.pl: nothing to test with"
-echo 1..2
+is 3 "each failure" "$failures" "tap: not ok 7 - failed
+tap: failed
+tap: test/t/broken.pl (Wstat: 7424 Tests: 95 Failed: 0)"
+echo 1..3
 exit $status
