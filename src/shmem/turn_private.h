@@ -104,6 +104,13 @@ turns_has_overflow(const GroupLine *line)
 		turns_first_of_overflow(line) != NO_ENTRY;
 }
 
+/* Is the index to be read for what comes next of a line? */
+static inline bool
+turns_is_unread(const GroupLine *line)
+{
+	return line->head == NO_ENTRY && line->frontier != PG_INT64_MAX;
+}
+
 /* Has a group anything in its line, or a subgroup that may have it? */
 static inline bool
 turns_has_any(const FairGroup *group)

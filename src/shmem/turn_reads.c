@@ -6,7 +6,9 @@
  * A claimer reads on in the index, up to some hundred tasks, without the lock
  * of the lane; the head of turns.c says how it learns what comes meanwhile.
  * One claimer at a time reads a line.  Others that come to it wait: what is
- * behind would come before its turn else.  A reader may be stopped, so each
+ * behind would come before its turn else.  Before that they read others, which
+ * claims come to soon: lines that are served alike run out together, and all
+ * claimers would stand before each of them.  A reader may be stopped, so each
  * reading is waited for up to LINE_WAIT_MSECS; then it is overdue, and all pass
  * it by.
  *
@@ -28,6 +30,9 @@
  * processor meanwhile.
  */
 #define LINE_WAIT_MSECS		100
+
+/* So many are looked at behind the root of a heap. */
+#define LOOKS_BEHIND		8
 
 /* The group whose line this backend reads; NULL: none. */
 static FairGroup *reading = NULL;
@@ -132,7 +137,7 @@ turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
 	{
 		GroupLine  *line = &group->line;
 
-		begun = !line->reading && line->frontier != PG_INT64_MAX && line->head == NO_ENTRY;
+		begun = !line->reading && turns_is_unread(line);
 		if (begun)
 		{
 			line->target = turn_candidates_are_few() ? TURNS_READ_LEAST :
@@ -152,6 +157,50 @@ turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
 	}
 	LWLockRelease(&lane->lock);
 	return begun;
+}
+
+/* The first that is to be read of some groups just behind the root of a heap. */
+static uint32
+unread_behind(pairingheap_node *root)
+{
+	pairingheap_node *node = root->first_child;
+
+	for (int i = 0; node != NULL && i < LOOKS_BEHIND; i++, node = node->next_sibling)
+	{
+		FairGroup  *group = turns_next_line(pairingheap_container(FairGroup, line.node, node));
+
+		if (turns_is_unread(&group->line) && !group->line.reading)
+			return group - group_entries;
+	}
+	return FAIRQ_NO_GROUP;
+}
+
+/*
+ * While another backend is reading the line of the first turn of a lane: a line
+ * that is to be read soon.  FAIRQ_NO_GROUP: there is none, or nothing to wait
+ * for.
+ */
+uint32
+turns_unread_behind(Lane *lane)
+{
+	FairGroup  *first;
+	uint32		number = FAIRQ_NO_GROUP;
+
+	if (turn_candidates_are_few())
+		return FAIRQ_NO_GROUP;
+	LWLockAcquire(&lane->lock, LW_SHARED);
+	first = group_that_stands(lane, FAIRQ_NO_GROUP);
+	if (first != NULL && first->line.reading)
+	{
+		FairGroup  *above = group_above(first);
+
+		if (above != NULL)
+			number = unread_behind(above->line.subgroups);
+		if (number == FAIRQ_NO_GROUP)
+			number = unread_behind(lane->turns);
+	}
+	LWLockRelease(&lane->lock);
+	return number;
 }
 
 /*

@@ -89,6 +89,7 @@ extern bool turns_read_dropped(Lane *lane, uint32 group);
 extern int	turns_not_parked(const Lane *lane, LaneEntry *entries, int n);
 extern bool turns_block_unread(Lane *lane, uint32 group);
 extern bool turns_read_begin(Lane *lane, uint32 group, TurnRead *read);
+extern uint32 turns_unread_behind(Lane *lane);
 extern bool turns_read_wait(Lane *lane, uint32 group);
 extern int	turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry,
 						   LaneTurn *turn);

@@ -22,6 +22,9 @@
 #include "verbs/claim_private.h"
 #include "xact/pending.h"
 
+/* At most so many lines are read while another claimer reads the first one. */
+#define READS_BEHIND	4
+
 /* A lane that a claim may take from. */
 typedef struct Source
 {
@@ -189,8 +192,8 @@ first_source(Source *sources, int n)
 
 /*
  * The turn that is first in a source's lane is of a line that is not read so
- * far: read on, or wait until another claimer has.  What is behind would come
- * before its turn else.  Returns false if that takes too long.
+ * far: read on, or wait until another claimer has, and read others meanwhile.
+ * Returns false if that takes too long.
  */
 static bool
 take_unread(Claim *claim, Source *source, int max)
@@ -199,10 +202,19 @@ take_unread(Claim *claim, Source *source, int max)
 
 	if (claim_read_line(&claim->row, source->lane, FAIRQ_NO_GROUP, &claim_hand[claim_in_hand],
 						&claim_hand_turns[claim_in_hand], &taken))
+	{
 		claim_hand_hold(source->lane, taken, max);
-	else
-		return turns_read_wait(source->lane, FAIRQ_NO_GROUP);
-	return true;
+		return true;
+	}
+	for (int i = 0; i < READS_BEHIND; i++)
+	{
+		uint32		group = turns_unread_behind(source->lane);
+
+		if (group == FAIRQ_NO_GROUP)
+			break;
+		(void) claim_read_line(&claim->row, source->lane, group, NULL, NULL, &taken);
+	}
+	return turns_read_wait(source->lane, FAIRQ_NO_GROUP);
 }
 
 /*
