@@ -31,8 +31,9 @@
  *
  * Entries are one number for the server, and users of a tenant can be made up.
  * So a group may have as many subgroups as there are entries left, for tasks
- * that come: if one has so many, as many are left to others; if two have, a
- * third.  Who has no work finds room by that, whatever those do.
+ * that come, in all classes of its queue: if one has so many, as many are left
+ * to others; if two have, a third.  Who has no work finds room by that,
+ * whatever those do.
  *
  * Locking: the lock of the partition guards its chains and the entries in
  * them.  The creation lock guards rings, free list and slot counters, and is
@@ -483,6 +484,29 @@ init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, Virtual
 	group->in_use = true;
 }
 
+/* How many subgroups a group has, in all classes of its queue. */
+static uint32
+subgroups_of(QueueState *queue, const GroupName *name)
+{
+	uint32		n = 0;
+
+	/* None comes or goes meanwhile. */
+	AssertLockedExclusively(&group_table->creation_lock);
+	for (int class = 0; class < queue->classes; class++)
+	{
+		GroupKey	key = key_of(queue, class, name);
+		uint32		hash = group_table_hash(&key);
+		LWLock	   *lock = group_table_partition(hash);
+		const FairGroup *group;
+
+		LWLockAcquire(lock, LW_SHARED);
+		group = search_chain(hash, &key);
+		n += group == NULL ? 0 : group->subgroups;
+		LWLockRelease(lock);
+	}
+	return n;
+}
+
 /*
  * The entry of a group, made if there is none; of a subgroup with that of its
  * group.  NULL: there is none to be had; *many is set if its group has very
@@ -513,11 +537,17 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, E
 		above = make_entry(queue, class, &name_above, v, what, many);
 		if (above == NULL)
 			return NULL;
+		/* While half of them are left no group has more than these. */
 		if (what == ENTRY_NEW_TASK &&
-			above->subgroups >= settings_max_groups - group_table->used)
+			group_table->used > (uint32) settings_max_groups / 2)
 		{
-			*many |= above->subgroups > (uint32) settings_max_groups / RECLAIM_PART;
-			return NULL;
+			uint32		n = subgroups_of(queue, &name_above);
+
+			if (n >= settings_max_groups - group_table->used)
+			{
+				*many |= n > (uint32) settings_max_groups / RECLAIM_PART;
+				return NULL;
+			}
 		}
 		/* Now, or the next entry that is wanted may be this. */
 		above->subgroups++;

@@ -2,7 +2,7 @@
 # can be made up: who that refuses, and what becomes of tasks that are there already.
 #
 # Shown: a group has as many subgroups with work as there are entries left, so made-up users
-# of some tenants refuse no other tenant and none of its users; what is due, or is held for
+# of some tenants, in however many classes, refuse no other tenant and none of its users; what is due, or is held for
 # nothing any more, and has no entry waits, and nothing else waits for it; what a restart
 # finds is not refused; entries of what was purged are free without a claim; and as many of
 # pgfairq.max_limits, where users have limits by default, as are left, beyond which the tenant
@@ -10,6 +10,7 @@
 #
 # To see it fail, take one of these guards out of the engine:
 # - the bound of make_entry: one tenant has all the entries (a tenant of made-up users);
+# - it is for all classes (subgroups_of): one tenant has nearly all of them;
 # - it holds for tasks that come only (ENTRY_KNOWN_TASK at group_overflow_found): a restart;
 # - what is due and has no room is passed over (promote_due.c, placement_has_room): due;
 # - what may run and has no room is scheduled (placement_by_run_at): held, where the
@@ -43,12 +44,12 @@ EXCEPTION WHEN configuration_limit_exceeded THEN
 	NULL;
 END $$;
 -- The same, each kept.
-CREATE PROCEDURE flood(q text, tenant text, inout n int) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE flood(q text, tenant text, inout n int, class int DEFAULT 4) LANGUAGE plpgsql AS $$
 BEGIN
 	n := 0;
 	LOOP
 		BEGIN
-			PERFORM fairq.enqueue(q, '1', tenant, subgroup_key => 'made up ' || n + 1);
+			PERFORM fairq.enqueue(q, '1', tenant, subgroup_key => 'made up ' || n + 1, priority => class);
 		EXCEPTION WHEN configuration_limit_exceeded THEN
 			EXIT;
 		END;
@@ -96,6 +97,7 @@ is(sql($node, "CALL make_up('s', 'hog', 0)"), 50, 'users of one tenant take half
 is(sql($node, "CALL flood('s', 'hog', 0)"), 50, 'and as many when what was refused has been rolled back');
 my ($state, $message, $hint) = error_of($node, enqueue('s', 'hog', 'late'));
 is("$state: $message", '53400: group "hog" cannot have more subgroups with work at a time', 'a further one is refused');
+is(sql($node, "CALL flood('s', 'hog', 0, 5)"), 0, 'of another class, too');
 like($hint, qr/pgfairq\.max_groups/, 'and told why');
 isnt(sql($node, enqueue('s', 'hog', 'made up 7')), '', 'one that is known goes on');
 isnt(sql($node, enqueue('s', 'small', 'ann') . ';' . enqueue('s', 'small', 'bob') . ';' . enqueue('plain', 'p')), '', 'and so do other tenants, and other queues');
