@@ -22,6 +22,7 @@
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/turns.h"
+#include "storage/page_hints.h"
 #include "storage/queue_index.h"
 #include "verbs/claim.h"
 #include "xact/pending.h"
@@ -62,6 +63,16 @@ note_doubt(LineReading *reading, int64 id)
 	lane_entry_set_last(&entry);
 	lanes_entry_set_turn(&entry, id, 0);
 	lane_doubts_add(reading->lane, row->in_progress, &entry, false);
+}
+
+/* The rows of n entries are going to be read. */
+static void
+fetch_rows(const LineReading *reading, const ItemPointerData *tids, int n)
+{
+	for (int i = 0; i < n; i++)
+		row_reader_fetch_page(reading->row, &tids[i]);
+	for (int i = 0; i < n; i++)
+		page_hints_fetch_row(reading->row->rel, &tids[i]);
 }
 
 /*
@@ -162,7 +173,11 @@ claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry, Lane
 		n = queue_index_overflow(row->rel, row->info, &line);
 		looked += n;
 		for (int i = 0; i < n && reading.n < reading.read.max + LOOKS; i++)
+		{
+			if (i % LOOKS == 0)
+				fetch_rows(&reading, &line.tids[i], Min(LOOKS, n - i));
 			look_at(&reading, line.ids[i], &line.tids[i]);
+		}
 	}
 	if (reading.unread != PG_INT64_MAX)
 		pending_overflow_unread(row->info->state, reading.read.class, reading.read.group,
