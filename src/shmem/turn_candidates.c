@@ -4,11 +4,11 @@
  *	  The tasks of lines that are in memory.
  *
  * A line's candidates are linked: first those that are parked, in the order of
- * their addresses, then those of the overflow, in the order of their ids.  They
- * are from one pool.  A line that finds that used up is cut, and read again
- * from there.  What is parked may take three quarters of the pool: what is
- * beyond is dropped, and the lanes are read again from there when it comes to
- * it.
+ * their addresses, then those of the overflow that keep a tag, and then its
+ * others, both in the order of their ids.  They are from one pool.  A line that
+ * finds that used up is cut, and read again from there.  What is parked may
+ * take three quarters of the pool: what is beyond is dropped, and the lanes are
+ * read again from there when it comes to it.
  *
  * Those that are parked are found by their addresses, too, through chains: so
  * who reads the index of a lane again leaves out what is parked, and nothing is
@@ -209,50 +209,49 @@ turn_candidates_add(GroupLine *line, uint32 number, uint32 after)
 		turn_candidates[candidate->next].prev = number;
 }
 
+/* Take a candidate out of its line. */
+static void
+remove_candidate(GroupLine *line, uint32 number)
+{
+	const TurnCandidate *candidate = &turn_candidates[number];
+
+	if (candidate->prev == NO_ENTRY)
+		line->head = candidate->next;
+	else
+		turn_candidates[candidate->prev].next = candidate->next;
+	if (candidate->next == NO_ENTRY)
+		line->tail = candidate->prev;
+	else
+		turn_candidates[candidate->next].prev = candidate->prev;
+	if (candidate->parked)
+		change_chain(number, false);
+	if (number == line->last_parked)
+		line->last_parked = candidate->prev;
+	turn_candidates_free(number);
+}
+
 /* The first candidate of a line has been taken. */
 void
 turn_candidates_remove_first(GroupLine *line)
 {
-	uint32		number = line->head;
-
-	Assert(number != NO_ENTRY);
-	line->head = turn_candidates[number].next;
-	if (line->head == NO_ENTRY)
-		line->tail = NO_ENTRY;
-	else
-		turn_candidates[line->head].prev = NO_ENTRY;
-	if (turn_candidates[number].parked)
-		change_chain(number, false);
-	if (number == line->last_parked)
-		line->last_parked = NO_ENTRY;
-	turn_candidates_free(number);
+	Assert(line->head != NO_ENTRY);
+	remove_candidate(line, line->head);
 }
 
 /*
- * Let a line end before an id of the overflow; from there on the index is read
+ * A line has nothing of the overflow from an id on; there the index is read
  * again.
  */
 void
 turn_candidates_cut(GroupLine *line, int64 task)
 {
-	uint32		number = turns_first_of_overflow(line);
+	uint32		next;
 
-	while (number != NO_ENTRY && turn_candidates[number].task < task)
-		number = turn_candidates[number].next;
-	if (number != NO_ENTRY)
+	for (uint32 i = turns_first_of_overflow(line); i != NO_ENTRY; i = next)
 	{
-		line->tail = turn_candidates[number].prev;
-		if (line->tail == NO_ENTRY)
-			line->head = NO_ENTRY;
-		else
-			turn_candidates[line->tail].next = NO_ENTRY;
-	}
-	while (number != NO_ENTRY)
-	{
-		uint32		next = turn_candidates[number].next;
-
-		turn_candidates_free(number);
-		number = next;
+		next = turn_candidates[i].next;
+		if (turn_candidates[i].task >= task)
+			remove_candidate(line, i);
 	}
 	line->frontier = Min(line->frontier, task);
 	if (line->reading)
@@ -260,15 +259,31 @@ turn_candidates_cut(GroupLine *line, int64 task)
 }
 
 /*
+ * A line keeps nothing of the overflow; all of it is in the index.
+ */
+void
+turn_candidates_let_go(GroupLine *line)
+{
+	int64		first = PG_INT64_MAX;
+
+	for (uint32 i = turns_first_of_overflow(line); i != NO_ENTRY; i = turn_candidates[i].next)
+		first = Min(first, turn_candidates[i].task);
+	turn_candidates_cut(line, first);
+}
+
+/*
  * A task of the overflow that was taken comes back.  What is from the frontier
- * on is found in the index.  charged: it keeps the tag of its entry.
+ * on is found in the index.  charged: it keeps the tag of its entry, and comes
+ * before all that do not.  A group that was charged for tasks which it has not
+ * been served has these first, however early others of it have come.  One that
+ * is there already stays as it is.
  */
 void
 turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, float4 cost,
 						 bool charged)
 {
 	uint32		after = line->last_parked;
-	uint32		number;
+	uint32		number = turns_first_of_overflow(line);
 
 	if (task >= line->frontier)
 	{
@@ -276,11 +291,14 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, fl
 			line->lowered = Min(line->lowered, task);
 		return;
 	}
-	number = turns_first_of_overflow(line);
-	while (number != NO_ENTRY && turn_candidates[number].task < task)
+	for (; number != NO_ENTRY; number = turn_candidates[number].next)
 	{
-		after = number;
-		number = turn_candidates[number].next;
+		const TurnCandidate *other = &turn_candidates[number];
+
+		if (other->task == task || (!other->charged && other->task > task))
+			break;
+		if (!charged || (other->charged && other->task < task))
+			after = number;
 	}
 	if (number == NO_ENTRY || turn_candidates[number].task != task)
 	{
@@ -292,12 +310,12 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, fl
 		}
 		turn_candidates[number].task = task;
 		turn_candidates[number].parked = false;
+		turn_candidates[number].tag = virtual_time_pack(lanes_entry_tag(entry));
+		turn_candidates[number].charged = charged;
 		turn_candidates_add(line, number, after);
 	}
 	turn_candidates[number].tid = entry->tid;
-	turn_candidates[number].tag = virtual_time_pack(lanes_entry_tag(entry));
 	turn_candidates[number].cost = cost;
-	turn_candidates[number].charged = charged;
 }
 
 /*

@@ -102,23 +102,15 @@ static void
 add_task(GroupLine *line, const OverflowTask *task)
 {
 	LaneEntry	entry = {.tid = task->tid};
-	uint32		last = turns_first_of_overflow(line) == NO_ENTRY ? NO_ENTRY : line->tail;
-	bool		at_end = last == NO_ENTRY || turn_candidates[last].task < task->id;
 	int			n = 0;
 
-	for (; at_end && last != NO_ENTRY && last != line->last_parked && n < TURNS_READ_LEAST; n++)
-		last = turn_candidates[last].prev;
-	if (turn_candidates_are_few())
+	for (uint32 i = line->tail; i != line->last_parked && turn_candidates[i].task < task->id &&
+		 n < TURNS_READ_LEAST; i = turn_candidates[i].prev)
+		n++;
+	if (turn_candidates_are_few() || n == TURNS_READ_LEAST)
 		turn_candidates_cut(line, task->id);
-	else if (n == TURNS_READ_LEAST)
-		line->frontier = task->id;
 	else
 		turn_candidates_put_back(line, task->id, &entry, task->cost, false);
-	/* A tag that one behind it keeps would be before its own. */
-	for (uint32 i = at_end ? NO_ENTRY : line->tail;
-		 i != NO_ENTRY && i != line->last_parked && turn_candidates[i].task > task->id;
-		 i = turn_candidates[i].prev)
-		turn_candidates[i].charged = false;
 }
 
 /*

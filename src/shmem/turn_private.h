@@ -59,6 +59,7 @@ extern FAIRQ_PRIVATE bool turn_candidates_park(GroupLine *line, const Lane *lane
 extern FAIRQ_PRIVATE void turn_candidates_entry(const TurnCandidate *candidate, uint64 slot,
 												LaneEntry *entry);
 extern FAIRQ_PRIVATE void turn_candidates_cut(GroupLine *line, int64 task);
+extern FAIRQ_PRIVATE void turn_candidates_let_go(GroupLine *line);
 extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
 												   const LaneEntry *entry, float4 cost,
 												   bool charged);

@@ -415,11 +415,11 @@ turns_copy(uint32 number, LineCopy *copy)
 		if (copy->n == TURNS_READ)
 		{
 			/* The rest is read, but for what is parked. */
-			i = turns_first_of_overflow(&group->line);
-			if (i != NO_ENTRY && !candidate->parked)
-				copy->frontier = candidate->task;
-			else if (i != NO_ENTRY)
-				copy->frontier = turn_candidates[i].task;
+			for (; i != NO_ENTRY; i = turn_candidates[i].next)
+			{
+				if (!turn_candidates[i].parked)
+					copy->frontier = Min(copy->frontier, turn_candidates[i].task);
+			}
 			break;
 		}
 		copy->tasks[copy->n].task = candidate->task;

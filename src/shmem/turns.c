@@ -18,8 +18,10 @@
  * fair queueing, virtual_time.h).  A task of it is charged when it is taken, by
  * the weight that its group has then.  What is taken and leads nowhere gives
  * its charge back, and so does what is taken and not leased.  What was leased
- * and comes back as it was keeps its tag, and is not charged again.  A group
- * whose line was empty, or blocked, begins at virtual time again.
+ * and comes back as it was keeps its tag, is not charged again, and comes before
+ * the others of its line: a group that was charged for more than it was served
+ * would have others wait for that later, and for more each time.  A group whose
+ * line was empty, or blocked, begins at virtual time again.
  *
  * A parked task was charged when it was enqueued, and has its address.  But a
  * group that could not be served is like one that had nothing to do: it gets no
@@ -543,9 +545,8 @@ take_first(FairGroup *whole, LaneEntry *entry, LaneTurn *turn)
 	if (takes)
 		turn_candidates_remove_first(line);
 	/* Who waits for long does not keep what others need. */
-	if (line->blocked && turn_candidates_are_few() &&
-		turns_first_of_overflow(line) != NO_ENTRY)
-		turn_candidates_cut(line, turn_candidates[turns_first_of_overflow(line)].task);
+	if (line->blocked && turn_candidates_are_few())
+		turn_candidates_let_go(line);
 	turns_take_place(group);
 	return takes;
 }

@@ -55,7 +55,8 @@ class Subgroup(Level):
         return bool(self.line) and not self.blocked
 
     def first(self):
-        return min(self.line)
+        """Those that keep a tag are first."""
+        return min(self.line, key=lambda task: (self.line[task][0] is None, task))
 
     def kept(self):
         return self.line[self.first()][0]
@@ -100,15 +101,12 @@ class Model:
         return group.time
 
     def lower(self, task):
-        """A task is in the overflow; those behind it keep no tag, which would come before its."""
+        """A task is in the overflow."""
         group, subgroup, cost = self.tasks[task]
         if not subgroup.line:
             subgroup.next = max(subgroup.next, self.time(group))
         if not group.standing():
             group.next = max(group.next, self.v)
-        for other in subgroup.line:
-            if other >= task:
-                subgroup.line[other][0] = None
         subgroup.line[task] = [None, cost]
 
     def enqueue(self, task, g, s, cost):

@@ -1,6 +1,6 @@
 -- as: tenant
--- then: shares 21
--- Tasks that are claimed and rolled back, released and failed, again and again, 21 in each round, for which its tenant is charged; at last a transaction stays open with some.
+-- then: shares 10
+-- Tasks that are claimed and rolled back, released and failed, again and again, seven at a time; at last a transaction stays open with some.
 SELECT count(fairq.enqueue_many('theirs', array_fill('1'::jsonb, '{5000}'), group_keys => '{hog}', subgroup_keys => ARRAY(SELECT 'mallory ' || n % 5 FROM generate_series(1, 5000) n)));
 CREATE PROCEDURE attack.again() LANGUAGE plpgsql AS $$
 BEGIN
