@@ -258,7 +258,7 @@ def others(begin):
     some = [a * b // len(groups) for a in groups for b in groups]
     # Of several buckets a claim takes more than it needs, and gives it back: what keeps a
     # tag is then in order by where it would come now, not by that tag.
-    undo = percent(10) if begin.values["buckets"] == 1 else [False]
+    undo = percent(40) if begin.values["buckets"] == 1 else [False]
     return schedules.steps({
         "enqueue": (busy, {"group": some, "subgroup": range(20), "cost": COSTS, "undo": percent(10)}),
         "claim": (78 - busy, {"n": [1, 1, 1, 2, 5], "undo": undo}),

@@ -20,7 +20,8 @@
 # - who comes begins at virtual time of its level (turns_begin_at_time): newcomers, also beside
 #   several claimers, the model;
 # - virtual time between subgroups goes on (charge_levels): a newcomer;
-# - what comes back with its tag is first (compare_subgroups): the model;
+# - what comes back with its tag is first in its group (compare_subgroups), and in its line
+#   (turn_candidates_put_back): the model;
 # - what is taken in vain is charged back at both levels (uncharge): cancelled tasks;
 # - a subgroup that may not have a task stands nowhere (reserve): the model hangs.
 
