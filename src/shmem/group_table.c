@@ -123,13 +123,14 @@ key_equal(const GroupKey *a, const GroupKey *b)
 		a->queue == b->queue && a->class == b->class;
 }
 
-/* The entry of a key in its chain, or NULL. */
+/* The entry of a key in its chain, or NULL.  Chains change under both locks. */
 static FairGroup *
 search_chain(uint32 hash, const GroupKey *key)
 {
 	uint32		number = chains[hash & chain_mask];
 
-	AssertLocked(group_table_partition(hash));
+	Assert(!IsUnderPostmaster || LWLockHeldByMe(group_table_partition(hash)) ||
+		   LWLockHeldByMeInMode(&group_table->creation_lock, LW_EXCLUSIVE));
 	while (number != FAIRQ_NO_GROUP)
 	{
 		if (key_equal(&group_entries[number].key, key))
@@ -490,19 +491,13 @@ subgroups_of(QueueState *queue, const GroupName *name)
 {
 	uint32		n = 0;
 
-	/* None comes or goes meanwhile. */
 	AssertLockedExclusively(&group_table->creation_lock);
 	for (int class = 0; class < queue->classes; class++)
 	{
 		GroupKey	key = key_of(queue, class, name);
-		uint32		hash = group_table_hash(&key);
-		LWLock	   *lock = group_table_partition(hash);
-		const FairGroup *group;
+		const FairGroup *group = search_chain(group_table_hash(&key), &key);
 
-		LWLockAcquire(lock, LW_SHARED);
-		group = search_chain(hash, &key);
 		n += group == NULL ? 0 : group->subgroups;
-		LWLockRelease(lock);
 	}
 	return n;
 }
@@ -524,30 +519,25 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, E
 
 	/* No other process can make it: so look once more. */
 	AssertLockedExclusively(&group_table->creation_lock);
-	LWLockAcquire(lock, LW_SHARED);
 	group = search_chain(hash, &key);
-	LWLockRelease(lock);
 	if (group != NULL)
 		return group;
 
 	if (name->subgroup)
 	{
 		GroupName	name_above = group_name_above(name);
+		uint32		n;
 
 		above = make_entry(queue, class, &name_above, v, what, many);
 		if (above == NULL)
 			return NULL;
 		/* While half of them are left no group has more than these. */
 		if (what == ENTRY_NEW_TASK &&
-			group_table->used > (uint32) settings_max_groups / 2)
+			group_table->used > (uint32) settings_max_groups / 2 &&
+			(n = subgroups_of(queue, &name_above)) >= settings_max_groups - group_table->used)
 		{
-			uint32		n = subgroups_of(queue, &name_above);
-
-			if (n >= settings_max_groups - group_table->used)
-			{
-				*many |= n > (uint32) settings_max_groups / RECLAIM_PART;
-				return NULL;
-			}
+			*many |= n > (uint32) settings_max_groups / RECLAIM_PART;
+			return NULL;
 		}
 		/* Now, or the next entry that is wanted may be this. */
 		above->subgroups++;

@@ -159,7 +159,7 @@ turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
 	return begun;
 }
 
-/* The first that is to be read of some groups just behind the root of a heap. */
+/* The first to be read of some groups just behind the root of a heap. */
 static uint32
 unread_behind(pairingheap_node *root)
 {

@@ -18,10 +18,10 @@
  * fair queueing, virtual_time.h).  A task of it is charged when it is taken, by
  * the weight that its group has then.  What is taken and leads nowhere gives
  * its charge back, and so does what is taken and not leased.  What was leased
- * and comes back as it was keeps its tag, is not charged again, and comes before
- * the others of its line: a group that was charged for more than it was served
- * would have others wait for that later, and for more each time.  A group whose
- * line was empty, or blocked, begins at virtual time again.
+ * and comes back as it was keeps its tag, is not charged again, and comes
+ * before the others of its line: its group was charged for more than it was
+ * served, and would have the others wait for that later.  A group whose line
+ * was empty, or blocked, begins at virtual time again.
  *
  * A parked task was charged when it was enqueued, and has its address.  But a
  * group that could not be served is like one that had nothing to do: it gets no
