@@ -32,8 +32,8 @@
  * Entries are one number for the server, and users of a tenant can be made up.
  * So a group may have as many subgroups as there are entries left, for tasks
  * that come, in all classes of its queue: if one has so many, as many are left
- * to others; if two have, a third.  Who has no work finds room by that,
- * whatever those do.
+ * to others, and a second one takes half of these.  So groups that have no work
+ * find room, whatever those do.
  *
  * Locking: the lock of the partition guards its chains and the entries in
  * them.  The creation lock guards rings, free list and slot counters, and is
