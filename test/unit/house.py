@@ -22,7 +22,7 @@ import re
 import subprocess
 import sys
 
-COLUMNS, COMMENT_COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 80, 700, 80, 6
+COLUMNS, COMMENT_COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS, WORDS = 100, 80, 700, 80, 6, 30
 
 # Words that comments and pages do without: they are said of persons.
 PERSONS = re.compile(r"\b(somebody|nobody|his|him|himself|he)\b", re.I)
@@ -166,6 +166,12 @@ def words_of_pages(words):
             for path in pages for line, text in prose(path) for word in words.findall(text)]
 
 
+def glossary():
+    """What the words of src/README.md are, each with its file."""
+    section = read("src/README.md").split("\n## Words\n")[1].split("\n## ")[0]
+    return ["src/README.md: %s" % word for word in re.findall(r"^\| (.*?) \|", section, re.M)][1:]
+
+
 def main():
     os.chdir(sys.argv[1])
     sources = glob.glob("src/**/*.[ch]", recursive=True)
@@ -194,6 +200,7 @@ def main():
     none("comments speak of backends and transactions, not of persons", persons)
     none("pages speak of sessions, workers and roles, not of persons", words_of_pages(PERSONS))
     none("no comment and no page has a word that is retired", retired_words + words_of_pages(RETIRED))
+    none("the glossary has at most %d words" % WORDS, glossary()[WORDS:])
     none("no comment begins with \"The same\"", same)
     none("which lock is held is said by an Assert", contracts)
     none("what is allowed is there", ["%s is within the bounds" % name for name in ALLOWED if name not in allowed])
