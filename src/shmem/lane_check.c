@@ -3,10 +3,10 @@
  * lane_check.c
  *	  Whether a lane is as it should be, in builds with assertions.
  *
- * Its two runs are in order and within their arrays.  What the index has lies
+ * Its window is in order and within its array, and has no turns.  It lies
  * before the frontier, but for the rest of the frontier's own address, and for
- * what came while a refill is under way.  Doubts are those of different
- * transactions.
+ * what came while a refill is under way.  A first turn is shown if there is
+ * one.  Doubts are those of different transactions.
  *
  * Locking: lane->lock, which the caller holds.
  *
@@ -26,8 +26,13 @@
 #define CHECK_ALL_EVERY	16
 #define CHECK_AT_ENDS	2
 
+/* How many there were in this process. */
 static uint32 looks = 0;
 
+/*
+ * The entry number i of a run comes after the one before it, and is not the
+ * entry of a turn: what is taken out of a line is never put into a window.
+ */
 static void
 check_entry(const LaneRun *run, const LaneEntry *entries, int i)
 {
@@ -37,6 +42,7 @@ check_entry(const LaneRun *run, const LaneEntry *entries, int i)
 	Assert(i == 0 || lanes_compare(entry - 1, entry) < 0);
 }
 
+/* A run is in its array; all of its entries are looked at, or its ends. */
 static void
 check_run(const LaneRun *run, const LaneEntry *entries, int size, bool all)
 {
@@ -50,6 +56,11 @@ check_run(const LaneRun *run, const LaneEntry *entries, int size, bool all)
 		check_entry(run, entries, i);
 }
 
+/*
+ * Doubts are of different transactions, but for those without one, which the
+ * next look at the doubts resolves.  Only what a known transaction does can
+ * have been counted.
+ */
 static void
 check_doubts(const Lane *lane)
 {
@@ -64,7 +75,8 @@ check_doubts(const Lane *lane)
 }
 
 /*
- * A lane that is locked is as it should be.
+ * A lane that is locked, in whatever mode, is as it should be.  The heap of its
+ * turns is not walked along: turns.c sees to its order.
  */
 void
 lane_check(const Lane *lane)

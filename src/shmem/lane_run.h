@@ -3,7 +3,12 @@
  * lane_run.h
  *	  Sorted runs of a lane's entries.
  *
- * A lane has one, its window.  The caller has the lane locked.
+ * A lane has one, its window.  The caller has the lane locked, exclusively if
+ * the run is changed.  Nothing in here allocates or fails.
+ *
+ * The run is somewhere in its array: what is taken leaves room in front of it,
+ * what is entered moves the shorter side.  So neither costs more than a copy
+ * within the array.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +18,8 @@
 #include "shmem/lanes.h"
 
 /*
- * The index in entries[] of a run's first entry not before place.
+ * The index in entries[] of a run's first entry not before place; if there is
+ * none, that behind its last.
  */
 static pg_attribute_always_inline int
 lane_run_find(const LaneRun *run, const LaneEntry *entries, const LaneEntry *place)
@@ -48,7 +54,7 @@ lane_run_has(const LaneRun *run, const LaneEntry *entries, int at, const LaneEnt
 
 /*
  * Enter a place into a run that has room in its array of size entries, unless
- * it is there.
+ * it is there: a task may be offered twice, and read in the index besides.
  */
 static inline void
 lane_run_enter(LaneRun *run, LaneEntry *entries, int size, const LaneEntry *place)
@@ -65,6 +71,7 @@ lane_run_enter(LaneRun *run, LaneEntry *entries, int size, const LaneEntry *plac
 		run->head = 0;
 	}
 
+	/* There is room at its end now, or it ends before the array does. */
 	at = lane_run_find(run, entries, place);
 	end = run->head + run->count;
 	if (lane_run_has(run, entries, at, place))
@@ -82,7 +89,10 @@ lane_run_enter(LaneRun *run, LaneEntry *entries, int size, const LaneEntry *plac
 	run->count++;
 }
 
-/* n entries were taken from the front of a run. */
+/*
+ * n entries were taken from the front of a run.  Copy them before: what is
+ * entered next may take their room.
+ */
 static inline void
 lane_run_taken(LaneRun *run, int n)
 {

@@ -3,9 +3,9 @@
  * lane_table.c
  *	  The lanes in shared memory, and which of them a fair order has.
  *
- * Locking: the directory lock guards which lanes are in use.  Which of them an
- * order has is in its set (LaneSet), which its owner guards and everybody reads
- * without a lock.
+ * Locking: the directory lock guards which lanes are in use, and is taken after
+ * the lock of a queue.  Which of them an order has is in its set (LaneSet),
+ * which its owner guards and all others read without a lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +17,10 @@
 #include "common/shared_memory.h"
 #include "shmem/lanes.h"
 
+/*
+ * When its lock is free, in_use lanes have in_use set, all of them below
+ * high_water.  What is beyond that was never written.
+ */
 typedef struct LaneDirectory
 {
 	LWLock		lock;
@@ -29,6 +33,10 @@ static Lane *lanes = NULL;
 
 #define LANES_OFFSET	CACHELINEALIGN(sizeof(LaneDirectory))
 
+/*
+ * The memory for all lanes that there may be, pgfairq.max_lanes, whether or not
+ * queues come to use them (invariant I10).
+ */
 Size
 lane_table_shmem_size(void)
 {
@@ -48,7 +56,13 @@ lane_table_shmem_init(void *area, bool found)
 	directory->in_use = 0;
 }
 
-/* Give bucket its lane, the first free one from *at on. */
+/*
+ * Give bucket its lane, the first free one from *at on; *at is where to look
+ * for the next.  The caller has found that there is one.
+ *
+ * No backend uses a lane that is not in use, nor its lock: so it is set up anew
+ * whatever was left in it.
+ */
 static void
 set_up_lane(LaneSet *set, int bucket, int *at)
 {
@@ -72,7 +86,11 @@ set_up_lane(LaneSet *set, int bucket, int *at)
 	directory->in_use++;
 	directory->high_water = Max(directory->high_water, *at + 1);
 
-	/* Others find it as soon as this is written, without a lock. */
+	/*
+	 * Others find it as soon as this is written, without a lock: so the lane
+	 * is complete before.  One that sees high before the number finds no lane
+	 * there yet, as a moment ago.
+	 */
 	pg_write_barrier();
 	((volatile LaneSet *) set)->lanes[bucket] = *at + 1;
 	pg_write_barrier();
@@ -84,7 +102,9 @@ set_up_lane(LaneSet *set, int bucket, int *at)
  * See that in n sets the buckets 0 .. buckets - 1, and other (-1: none), have
  * lanes: all of them or, if there are too few left, none that has not one
  * yet.  Returns false then; *missing is how many it would have taken.  The
- * caller has a lock under which no other backend changes the sets.
+ * caller holds the lock of the queue's state exclusively, under which no other
+ * backend changes the sets.  Takes and releases the directory lock.  Never
+ * fails: it is the caller that reports an error, when it has let go its lock.
  *
  * A new lane knows nothing: its frontier is at the start, and whatever is there
  * already is found by reading the index.  So lanes can be added at any time.
@@ -98,6 +118,8 @@ lane_table_set_up(LaneSet *const *sets, int n, int buckets, int other, int *miss
 	Assert(n > 0 && buckets > 0 && buckets <= FAIRQ_MAX_BUCKETS);
 	Assert(other < FAIRQ_MAX_BUCKETS);
 	*missing = 0;
+
+	/* Without the directory lock: the sets do not change. */
 	for (int i = 0; i < n; i++)
 	{
 		for (int b = 0; b < buckets; b++)
@@ -122,7 +144,10 @@ lane_table_set_up(LaneSet *const *sets, int n, int buckets, int other, int *miss
 }
 
 /*
- * Give the lanes of a set back.  No backend uses them any more.
+ * Give the lanes of a set back.  No backend uses them any more: the queue is
+ * gone, and the caller holds the directory lock of queues exclusively, which
+ * who looks without a lock on the relation has, too (queue_ready_bucket).
+ * Never fails.
  */
 void
 lane_table_give_back(LaneSet *set)
@@ -142,6 +167,10 @@ lane_table_give_back(LaneSet *set)
 	set->high = 0;
 }
 
+/*
+ * The lane of a number, in use or not.  Lanes lie one after the other, so that
+ * the number of a lane is its distance from lane 0.
+ */
 Lane *
 lanes_get(int number)
 {

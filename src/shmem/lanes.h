@@ -53,7 +53,10 @@ typedef struct LaneEntry
 #define LANE_TURN		0x8000
 #define LANE_TURN_SLOT	0x3FFF
 
-/* Where what is taken goes; turns: of the entries that are turns. */
+/*
+ * Where what is taken goes.  Both arrays have room for as many as are asked
+ * for; turns[i] is set if entries[i] was taken out of a line, and only then.
+ */
 typedef struct LaneRoom
 {
 	LaneEntry  *entries;
@@ -62,7 +65,9 @@ typedef struct LaneRoom
 
 /*
  * Of a turn that was taken: whose, and what the group was charged for it;
- * nothing if it keeps the tag of a time before.
+ * nothing if it keeps the tag of a time before.  It is private to the backend
+ * that took it.  Who leases the task, or gives its room up, sets the limits to
+ * NO_LIMIT, so that room is given up once (claim_hand_give_up).
  */
 typedef struct LaneTurn
 {
@@ -81,7 +86,8 @@ typedef struct LaneTurn
 /*
  * A row in the hands of a transaction that does not hand it over when it ends:
  * a prepared one, or a user's statement that may fail before its triggers are
- * fired.  So the lane remembers it, and looks again when that has ended.
+ * fired.  So the lane remembers it, and looks again when that has ended (race
+ * 13).  A lane has at most one doubt for each transaction, at the first place.
  */
 #define LANE_DOUBTS		8
 
@@ -96,13 +102,29 @@ typedef struct LaneDoubt
 	int64		task;			/* and the overflow from this one; or 0 */
 } LaneDoubt;
 
-/* A sorted run of entries, in an array with room at both ends. */
+/* A sorted run of different entries, in an array with room at both ends. */
 typedef struct LaneRun
 {
 	int			head;			/* it is at head .. head + count - 1 */
 	int			count;
 } LaneRun;
 
+/*
+ * A lane.  queue, bucket and class are set before any backend can find it, and
+ * do not change while it is in use.
+ *
+ * While no backend has the lock exclusively (lane_check):
+ *
+ *	 The window is in order.  It ends before the frontier, or at the frontier's
+ *	 own address; but for what came while a refill is under way, and if the
+ *	 lane is complete.
+ *	 A lane that is being refilled is not complete, and refilling is set by one
+ *	 backend, which ends that: in lanes_refill_end or lanes_at_abort.
+ *	 turn_view and turn say where the first of turns stands.
+ *
+ * Claimers read window, turn_view, turn and the flags without the lock, too:
+ * lanes_look says why that is harmless.
+ */
 typedef struct Lane
 {
 	LWLock		lock;			/* guards all the rest */
@@ -120,7 +142,8 @@ typedef struct Lane
 	LaneRun		window;			/* of entries[]: what the index has */
 	LaneEntry	frontier;		/* what lies before is in the window */
 	LaneEntry	cut_at;
-	ConditionVariable refilled;
+	ConditionVariable refilled; /* a refill has ended, or the reading of a
+								 * line */
 	int			doubt_count;
 	LaneDoubt	doubts[LANE_DOUBTS];
 
@@ -157,7 +180,8 @@ typedef struct LaneTop
 /*
  * The lanes of one order, by bucket.  Once a bucket has its lane it keeps it,
  * and so does high what it has reached, until the whole set is given back: so
- * both are read without a lock.
+ * both are read without a lock.  Who adds lanes holds the queue's lock.  Who
+ * reads has the queue stay, by a lock on its relation or that of all queues.
  */
 typedef struct LaneSet
 {
@@ -171,12 +195,18 @@ typedef struct LaneSet
 /* lane_table.c */
 extern Lane *lanes_get(int number);
 
+/*
+ * Tasks come back, or become claimable.  These lock the lane themselves, tell
+ * those who wait (but for lanes_return_entry), and never fail.
+ */
 extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
 extern void lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group);
 extern void lanes_offer_entry(Lane *lane, const LaneEntry *place);
 extern void lanes_return_entry(Lane *lane, const LaneEntry *place);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);
+
+/* For claimers, and for who looks.  But for lanes_look these take the lock. */
 extern bool lanes_has(Lane *lane, const FairqAddress *address);
 extern void lanes_look(const Lane *lane, LaneTop *top);
 extern void lanes_look_locked(Lane *lane, LaneTop *top);
@@ -188,7 +218,7 @@ extern int	lanes_take_turns(Lane *lane, int max, const LaneEntry *upto,
 extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
 							  FairqAddress *frontier, bool *complete);
 
-/* For lane_doubts.c. */
+/* For lane_doubts.c, which has the lane locked. */
 extern void lanes_cut(Lane *lane, const LaneEntry *place);
 
 extern bool lanes_refill_begin(Lane *lane, LaneEntry *from, int *room);
@@ -214,7 +244,10 @@ lanes_any(const LaneSet *set)
 	return ((volatile const LaneSet *) set)->high > 0;
 }
 
-/* The first lane from a bucket on, which is set to its own; NULL: none. */
+/*
+ * The first lane from a bucket on, which is set to its own; NULL: none.  One
+ * that is added meanwhile may be passed over.
+ */
 static inline Lane *
 lanes_next(const LaneSet *set, int *bucket)
 {
@@ -257,7 +290,10 @@ lanes_entry_is_parked(const LaneEntry *entry)
 	return unlikely(entry->turn_high == LANE_PARKED);
 }
 
-/* Its slot, by which entries of one tag are told apart. */
+/*
+ * Its slot, by which entries of one tag are told apart: of a turn the slot of
+ * its group, of which 46 bits are kept.
+ */
 static inline uint64
 lanes_entry_slot(const LaneEntry *entry)
 {
@@ -276,6 +312,10 @@ lanes_entry_task(const LaneEntry *entry)
 		(int64) entry->slot : 0;
 }
 
+/*
+ * The order of places: by tag, slot and TID, as the index on address has them.
+ * Two tasks of the overflow with one tag and slot go by their ids.
+ */
 static inline int
 lanes_compare(const LaneEntry *a, const LaneEntry *b)
 {
@@ -335,6 +375,7 @@ lane_entry_set_last(LaneEntry *entry)
 	ItemPointerSet(&entry->tid, 0, 0);
 }
 
+/* The place of an address, and of a row that was seen at tid. */
 static inline void
 lanes_entry(LaneEntry *entry, const FairqAddress *address,
 			const ItemPointerData *tid)
@@ -347,7 +388,10 @@ lanes_entry(LaneEntry *entry, const FairqAddress *address,
 	entry->turn_low = 0;
 }
 
-/* An entry is a turn from now on, of a task. */
+/*
+ * An entry is a turn from now on: of a task of the overflow, or, where a group
+ * stands, of none yet (0).  The caller sets its tag and TID.
+ */
 static inline void
 lanes_entry_set_turn(LaneEntry *entry, int64 task, uint64 slot)
 {
@@ -365,6 +409,10 @@ lanes_entry_tag(const LaneEntry *entry)
 	return tag;
 }
 
+/*
+ * The address of an entry of a lane.  Of one of the overflow, whose row has no
+ * address, it is made up of its tag and its group's slot.
+ */
 static inline void
 lanes_entry_address(const Lane *lane, const LaneEntry *entry,
 					FairqAddress *address)
