@@ -16,7 +16,8 @@
  *
  * Locking: the lock of a line's home lane guards its list, a spinlock the pool,
  * and others the chains; what a chain's entries say of themselves does not
- * change while they are in it.
+ * change while they are in it.  Spinlocks are taken one at a time, and last.
+ * Nothing in here fails: where the pool is used up the line is cut.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,12 +33,17 @@
 
 #define CHAIN_LOCKS		64
 
+/*
+ * The pool.  used is how many are in lines, or about to be, or just were; it is
+ * read without the lock, where it may be a little off.
+ */
 typedef struct CandidatePool
 {
-	slock_t		mutex;
+	slock_t		mutex;			/* guards the next two */
 	FreeEntries free;
 	uint32		used;
-	slock_t		chain_locks[CHAIN_LOCKS];
+	slock_t		chain_locks[CHAIN_LOCKS];	/* each guards the chains of its
+											 * number, modulo CHAIN_LOCKS */
 } CandidatePool;
 
 static CandidatePool *pool = NULL;
@@ -47,6 +53,10 @@ TurnCandidate *turn_candidates = NULL;
 
 #define POOL_SIZE		((uint32) settings_max_lanes * CANDIDATES_PER_LANE)
 
+/*
+ * The memory of the pool, by pgfairq.max_lanes: lines of any lane share it
+ * (invariant I10).
+ */
 Size
 turns_shmem_size(void)
 {
@@ -73,6 +83,7 @@ turns_shmem_init(void *area, bool found)
  * ----------------------------------------------------------------
  */
 
+/* The chain of what is parked with a place in a lane, by all but its TID. */
 static uint32
 chain_of(int lane, VirtualTime tag, uint64 slot)
 {
@@ -82,6 +93,7 @@ chain_of(int lane, VirtualTime tag, uint64 slot)
 	return murmurhash32((uint32) (hash ^ hash >> 32)) & chain_mask;
 }
 
+/* Is a candidate in a chain that of an entry of a lane? */
 static inline bool
 is_at(const TurnCandidate *candidate, int lane, const LaneEntry *entry)
 {
@@ -94,7 +106,9 @@ is_at(const TurnCandidate *candidate, int lane, const LaneEntry *entry)
 
 /*
  * Is an entry of a lane parked?  By its row's position, too: SQL may give two
- * rows one address.
+ * rows one address.  In whose line it would be is not known here, so no lock of
+ * a lane is needed; without that of its home lane it may be parked, or not any
+ * more, by the time that the caller goes on.
  */
 static bool
 is_parked(int lane, const LaneEntry *entry)
@@ -111,7 +125,11 @@ is_parked(int lane, const LaneEntry *entry)
 	return number != NO_ENTRY;
 }
 
-/* A candidate is parked, or not any more. */
+/*
+ * A candidate is parked, or not any more.  The caller has the home lane of its
+ * line locked, and has set what it is found by, which stays until it leaves its
+ * chain.
+ */
 static void
 change_chain(uint32 number, bool add)
 {
@@ -140,6 +158,10 @@ change_chain(uint32 number, bool add)
  * Leave out those of n entries that were read in the index of a lane which are
  * parked.  Returns how many are left.  Whatever was parked comes back to the
  * lane by name, which its reader hears of: so it may leave this lane's reading.
+ *
+ * To be called between lanes_refill_begin() and lanes_refill_end(), for that:
+ * what leaves its line after this look is offered, or the lane lowered, while
+ * the refill is under way.
  */
 int
 turns_not_parked(const Lane *lane, LaneEntry *entries, int n)
@@ -160,7 +182,10 @@ turns_not_parked(const Lane *lane, LaneEntry *entries, int n)
  * ----------------------------------------------------------------
  */
 
-/* NO_ENTRY: there is no room. */
+/*
+ * A candidate out of the pool, nothing of which is set; NO_ENTRY: there is no
+ * room.  The caller adds it to a line whose home lane it has locked.
+ */
 uint32
 turn_candidates_new(void)
 {
@@ -173,6 +198,10 @@ turn_candidates_new(void)
 	return number;
 }
 
+/*
+ * Back into the pool with a candidate that is in no line, and in no chain, any
+ * more.
+ */
 void
 turn_candidates_free(uint32 number)
 {
@@ -182,7 +211,10 @@ turn_candidates_free(uint32 number)
 	SpinLockRelease(&pool->mutex);
 }
 
-/* Is the pool more than half full?  A hint. */
+/*
+ * Is the pool more than half full?  A hint, without the lock.  Then lines read
+ * few at a time, and those that are blocked keep none of the overflow.
+ */
 bool
 turn_candidates_are_few(void)
 {
@@ -190,7 +222,9 @@ turn_candidates_are_few(void)
 }
 
 /*
- * Link a candidate into a line, after another one; NO_ENTRY: as the first.
+ * Link a candidate into a line, after another one; NO_ENTRY: as the first.  The
+ * caller has the home lane locked, has found where it belongs, and sees to
+ * last_parked if it is parked, and then to the line's place.
  */
 void
 turn_candidates_add(GroupLine *line, uint32 number, uint32 after)
@@ -209,7 +243,10 @@ turn_candidates_add(GroupLine *line, uint32 number, uint32 after)
 		turn_candidates[candidate->next].prev = number;
 }
 
-/* Take a candidate out of its line. */
+/*
+ * Take a candidate out of its line, and of its chain if it is parked, and free
+ * it.  The caller sees to the counts of what is parked.
+ */
 static void
 remove_candidate(GroupLine *line, uint32 number)
 {
@@ -240,7 +277,12 @@ turn_candidates_remove_first(GroupLine *line)
 
 /*
  * A line has nothing of the overflow from an id on; there the index is read
- * again.
+ * again.  If a backend is reading the line, what it has found from there on is
+ * not entered (race 11).
+ *
+ * One that kept a tag of its own loses that, and is charged when it is taken as
+ * any other.  What is parked stays.  The caller has the home lane locked, and
+ * sees to the line's place.
  */
 void
 turn_candidates_cut(GroupLine *line, int64 task)
@@ -259,7 +301,8 @@ turn_candidates_cut(GroupLine *line, int64 task)
 }
 
 /*
- * A line keeps nothing of the overflow; all of it is in the index.
+ * A line keeps nothing of the overflow; all of it is in the index.  As
+ * turn_candidates_cut from the lowest id on, wherever in the line that is.
  */
 void
 turn_candidates_let_go(GroupLine *line)
@@ -276,7 +319,10 @@ turn_candidates_let_go(GroupLine *line)
  * on is found in the index.  charged: it keeps the tag of its entry, and comes
  * before all that do not.  A group that was charged for tasks which it has not
  * been served has these first, however early others of it have come.  One that
- * is there already stays as it is.
+ * is there already stays as it is, but for where its row is and what it costs.
+ *
+ * The caller has the home lane locked, and sees to the line's place.  If there
+ * is no room for the task the line is cut at it.
  */
 void
 turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, float4 cost,
@@ -287,6 +333,7 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, fl
 
 	if (task >= line->frontier)
 	{
+		/* The reader may be past it, and have seen it leased (race 11). */
 		if (line->reading)
 			line->lowered = Min(line->lowered, task);
 		return;
@@ -354,7 +401,11 @@ is_behind(uint32 number, const LaneEntry *entry)
  * Park an entry in a line, unless it is there: a lane that was read again
  * leads to the same rows.  Mostly it belongs at the end of those that are
  * parked, or in front.  Returns whether it was; *room is set to false if there
- * is none.
+ * is none: then the caller says so in the line (drop in turn_lines.c).
+ *
+ * lane is the entry's own, whose lock is not needed; that of the line's home
+ * lane is held.  The caller counts what was parked, and sees to the line's
+ * place.
  */
 bool
 turn_candidates_park(GroupLine *line, const Lane *lane, const LaneEntry *entry, float4 cost,
@@ -384,6 +435,7 @@ turn_candidates_park(GroupLine *line, const Lane *lane, const LaneEntry *entry, 
 	candidate->charged = false;
 	candidate->cost = cost;
 	candidate->lane = lane_number;
+	/* All is set that others find it by. */
 	change_chain(number, true);
 	turn_candidates_add(line, number, after);
 	if (after == line->last_parked)

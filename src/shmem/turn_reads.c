@@ -15,7 +15,9 @@
  * What there was no room to park is read on in the lanes: they are lowered to
  * where the first of it was, and claims come to it once more.
  *
- * Locking: the home lane's lock guards a line.
+ * Locking: the home lane's lock guards a line.  All functions here take it
+ * themselves.  Where the caller gives a lane and a group, the group may have
+ * changed since it was looked at: it is looked at again under the lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,12 +36,21 @@
 /* So many are looked at behind the root of a heap. */
 #define LOOKS_BEHIND		8
 
-/* The group whose line this backend reads; NULL: none. */
+/*
+ * The group whose line this backend reads; NULL: none.  Set while line.reading
+ * is, by this backend.  A line that is being read does not end
+ * (turns_has_overflow), so the group keeps its entry and its home lane.
+ */
 static FairGroup *reading = NULL;
 
 /*
  * The group whose line is that of the first turn of a lane, or of this group,
  * if that stands there; of one that is divided the subgroup that is next.
+ * NULL: there is none.
+ *
+ * The entry of that number may have been another group's a moment ago, or be
+ * free.  But one whose line is at home in this lane stays what it is for as
+ * long as the lane is locked: no entry is forgotten that has a line.
  */
 static FairGroup *
 group_that_stands(Lane *lane, uint32 number)
@@ -60,7 +71,8 @@ group_that_stands(Lane *lane, uint32 number)
 /*
  * If the next tasks of a line are such as there was no room to park, the lanes
  * are read again from there.  Of which line is said as in turns_read_begin.
- * Returns whether that is so.
+ * Returns whether that is so.  Then the line has its next turn, or none, and
+ * those who wait were told of each lane.  Never fails.
  */
 bool
 turns_read_dropped(Lane *lane, uint32 number)
@@ -78,6 +90,10 @@ turns_read_dropped(Lane *lane, uint32 number)
 		group->line.last_parked == NO_ENTRY;
 	if (reads)
 	{
+		/*
+		 * Before the lanes are lowered: a claim that comes to such a task from
+		 * now on, and has no room for it either, says so anew.
+		 */
 		from.whole = group->line.dropped_from;
 		group->line.dropped = false;
 		turn_lines_count_parked(group, -1);
@@ -101,7 +117,10 @@ turns_read_dropped(Lane *lane, uint32 number)
 /*
  * If the group of a line that is about to be read may not have a task its line
  * is blocked, unread.  Of which line is said as in turns_read_begin.  Returns
- * whether that is so.
+ * whether that is so.  Worth asking only where groups have limits.
+ *
+ * Whether it may is found under the limit's lock, and the limit knows then that
+ * the line is blocked: so who makes room lets it go on (race 7).
  */
 bool
 turns_block_unread(Lane *lane, uint32 number)
@@ -123,6 +142,11 @@ turns_block_unread(Lane *lane, uint32 number)
  * of a group that stands there.  Returns false if there is nothing to read or
  * another backend is reading.  Else the caller reads as *read says, and calls
  * turns_read_end.
+ *
+ * That holds no lock meanwhile, and may fail: then the transaction's abort ends
+ * the reading (turns_at_abort).  A backend reads one line at a time.  From now
+ * on whatever may have been passed over is in line->lowered (race 11), and
+ * claims see LANE_REFILLING where the group has the first turn.
  */
 bool
 turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
@@ -159,7 +183,10 @@ turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
 	return begun;
 }
 
-/* The first to be read of some groups just behind the root of a heap. */
+/*
+ * The first to be read of some groups just behind the root of a heap.  They are
+ * its children, in no order, and the next one to come first is among them.
+ */
 static uint32
 unread_behind(pairingheap_node *root)
 {
@@ -178,7 +205,9 @@ unread_behind(pairingheap_node *root)
 /*
  * While another backend is reading the line of the first turn of a lane: a line
  * that is to be read soon.  FAIRQ_NO_GROUP: there is none, or nothing to wait
- * for.
+ * for; or the pool of candidates is more than half full.  Of a divided group
+ * its other subgroups come first.  The caller tries turns_read_begin with it,
+ * which finds whether that is still so.
  */
 uint32
 turns_unread_behind(Lane *lane)
@@ -206,7 +235,11 @@ turns_unread_behind(Lane *lane)
 /*
  * Wait until no other backend is reading the line of the first turn of a lane,
  * or of a group.  Of which line is said as in turns_read_begin.  Returns false
- * if the reading is overdue.
+ * if the reading is overdue: then the caller passes the line by (race 17).
+ *
+ * The caller holds no lock of ours.  It may be interrupted while it sleeps, and
+ * fail.  As it prepares to sleep before it looks, an end of the reading after
+ * the look wakes it.
  */
 bool
 turns_read_wait(Lane *lane, uint32 number)
@@ -228,6 +261,7 @@ turns_read_wait(Lane *lane, uint32 number)
 		LWLockAcquire(&lane->lock, LW_SHARED);
 		group = group_that_stands(lane, number);
 		under_way = group != NULL && group->line.reading;
+		/* Another line has the first turn by now: its time begins. */
 		if (group != waits_for)
 			start = now;
 		waits_for = group;
@@ -255,6 +289,11 @@ turns_read_wait(Lane *lane, uint32 number)
  * If there is no room for the first one it is taken at once, though it may not
  * be the first turn of its lane: then *entry and *turn are set.  Returns how
  * many were, none or one; -1: entry is NULL, and so none was taken or kept.
+ *
+ * On return the line is read up to its frontier, which is not beyond the first
+ * task that was said to be passed over meanwhile, nor beyond the first that
+ * there was no room for; and those who wait for the reading are woken.  Never
+ * fails.
  */
 int
 turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneTurn *turn)
@@ -272,6 +311,7 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 	before = turns_place(group);
 	line->reading = false;
 	reading = NULL;
+	/* Race 11: from there on the rows may have been read too early. */
 	next = Min(next, line->lowered);
 	blocked = line->blocked || group_whole(group)->line.blocked;
 	for (int i = 0; i < n && tasks[i].task < next; i++)
@@ -313,7 +353,8 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 
 /*
  * A transaction or a subtransaction rolls back: if it was reading a line,
- * nothing was read.
+ * nothing was read.  The frontier is where it was, or where it was lowered to
+ * meanwhile, and the next claim that comes by reads.  Never fails.
  */
 void
 turns_at_abort(void)
@@ -337,7 +378,8 @@ turns_at_abort(void)
 
 /*
  * Will claims come to a task of a group's overflow, as far as its line knows,
- * now or when the group may have it?
+ * now or when the group may have it?  For the sweep; the answer is of a moment
+ * ago.  One that is in a claimer's hands is not in its line, and not found.
  */
 bool
 turns_have(uint32 number, int64 task)
@@ -357,7 +399,9 @@ turns_have(uint32 number, int64 task)
 }
 
 /*
- * Copy what the next turn of a group is, or that of the group of a subgroup.
+ * Copy what the next turn of a group is, or that of the group of a subgroup,
+ * whose number is copy->number then.  Of none (FAIRQ_NO_GROUP), and of one that
+ * has no line, there is nothing but the number, and a weight of 1.
  */
 void
 turns_copy_group(uint32 number, GroupCopy *copy)
@@ -380,7 +424,9 @@ turns_copy_group(uint32 number, GroupCopy *copy)
 }
 
 /*
- * Copy what is known of the line of a group.  Returns false if there is none.
+ * Copy what is known of the line of a group, up to TURNS_READ of its first
+ * candidates; what is behind them is in the index, from copy->frontier on.
+ * Returns false if there is none, and copy is not set.
  */
 bool
 turns_copy(uint32 number, LineCopy *copy)
@@ -435,7 +481,8 @@ turns_copy(uint32 number, LineCopy *copy)
 }
 
 /*
- * The group that has the first turn of a lane; FAIRQ_NO_GROUP: none has.
+ * The group that has the first turn of a lane, or its subgroup that is next;
+ * FAIRQ_NO_GROUP: none has.
  */
 uint32
 turns_first_group(Lane *lane)
@@ -452,8 +499,8 @@ turns_first_group(Lane *lane)
 
 /*
  * How many tasks of a group are parked that come before an address (NULL: any),
- * up to max; *exact is set to false if there may be more.  *last is the last
- * that is parked; returns whether there is one.
+ * up to max; *exact is set to false if there may be more, and else left as it
+ * is.  *last is the last that is parked; returns whether there is one.
  */
 bool
 turns_parked_before(uint32 number, const FairqAddress *address, int max, int *before,
