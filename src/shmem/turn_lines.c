@@ -7,8 +7,12 @@
  * when a producer, or who looks for entries that can be forgotten, finds that
  * there is none.  The head of turns.c says what a line is.
  *
- * Locking: the caller has the lock of the group's partition.  The home lane's
- * is taken after it, and that of a limit last.
+ * Locking: the caller has the lock of the group's partition, exclusively where
+ * not said otherwise.  It keeps the line's beginning and end away.  The home
+ * lane's is taken after it, and that of a limit last.
+ *
+ * Much of this is called in the callbacks of commit and abort: nothing in here
+ * fails.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +23,10 @@
 #include "shmem/turn_private.h"
 #include "shmem/waiters.h"
 
-/* The line of a group begins, in a lane that is locked. */
+/*
+ * The line of a group begins, in a lane that is locked, unless it has one.  Its
+ * tags go on from where the group has got to.
+ */
 static void
 begin_line(FairGroup *group, uint32 lane)
 {
@@ -48,8 +55,11 @@ begin_line(FairGroup *group, uint32 lane)
 
 /*
  * See that a group has a line, in the lane that its slot says; a subgroup in
- * that of its group.  Returns the lane, locked; or NULL, if its class has no
- * lanes yet.
+ * that of its group, which has one from then on, too.  Returns the lane, locked
+ * exclusively; or NULL, if its class has no lanes yet.
+ *
+ * The number of the home lane is read without that lane's lock: a line begins
+ * and ends under the partition's lock only, which the caller holds.
  */
 static Lane *
 lock_line(QueueState *queue, FairGroup *group)
@@ -66,6 +76,8 @@ lock_line(QueueState *queue, FairGroup *group)
 
 		if (!lanes_any(set))
 			return NULL;
+
+		/* That of the last bucket below high is there: so is one from here. */
 		bucket = whole->slot % ((volatile const LaneSet *) set)->high;
 		lane = lanes_next(set, &bucket);
 		Assert(lane != NULL);
@@ -79,7 +91,9 @@ lock_line(QueueState *queue, FairGroup *group)
 }
 
 /*
- * See that a group has a line: a task of its is of the overflow.
+ * See that a group has a line: a task of its is of the overflow, and about to
+ * be given back to that.  The lock of a lease may be held, too
+ * (groups_given_back).
  */
 void
 turn_lines_begin(QueueState *queue, FairGroup *group)
@@ -96,7 +110,8 @@ turn_lines_begin(QueueState *queue, FairGroup *group)
 /*
  * A task of the overflow, whose row is known, is to be a candidate: so a line
  * that has few is served without a look at the index.  Of one that has more,
- * those at its end are read when it comes to them.
+ * those at its end are read when it comes to them.  The line is not being read,
+ * and the task is before its frontier.
  */
 static void
 add_task(GroupLine *line, const OverflowTask *task)
@@ -116,7 +131,13 @@ add_task(GroupLine *line, const OverflowTask *task)
 /*
  * There are tasks of the group's overflow from the first on that the line may
  * not have: that alone, if its row is given.  Returns whether the group had
- * nothing there to be served.
+ * nothing there to be served; of a subgroup, whether its group had not.
+ *
+ * The caller says it when its transaction has ended, or having read the rows.
+ * A claimer that reads the line at this moment may have seen them too early, so
+ * its reading ends before the first (race 11).  A line, or a group, that had
+ * nothing begins at virtual time.  Those who wait are told at the end, with the
+ * lane unlocked.
  */
 bool
 turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
@@ -153,6 +174,9 @@ turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
  * A group has nothing in the overflow, by its count.  If its line has none
  * either the group's tasks have addresses again, from where the line has come
  * to, and a line that has nothing parked ends.  Returns whether that is so.
+ *
+ * The group has a line.  One that is being read, or is blocked, stays: the
+ * reader, or the limit, comes back to it.
  */
 bool
 turn_lines_end(FairGroup *group)
@@ -176,7 +200,8 @@ turn_lines_end(FairGroup *group)
 }
 
 /*
- * Virtual time between the subgroups of a group.
+ * Virtual time between the subgroups of a group that is divided; 0 without a
+ * line.  The partition may be locked in shared mode.
  */
 VirtualTime
 turn_lines_time(FairGroup *group)
@@ -195,7 +220,8 @@ turn_lines_time(FairGroup *group)
 
 /*
  * Give an addressed task of a group that has a line the next tag of that, from
- * virtual time v on.
+ * virtual time v on.  Sets start and finish of *tag; the caller notes the
+ * latter as the group's finish, too.
  */
 void
 turn_lines_tag(FairGroup *group, VirtualTime v, double charge, double weight, GroupTag *tag)
@@ -214,8 +240,8 @@ turn_lines_tag(FairGroup *group, VirtualTime v, double charge, double weight, Gr
 }
 
 /*
- * As group's tags, those of its line go back from finish to start, if there was
- * none since.
+ * As the group's own tag, that of its line goes back from finish to start, if
+ * there was none since.  The group has a line.
  */
 void
 turn_lines_untag(FairGroup *group, VirtualTime start, VirtualTime finish)
@@ -232,7 +258,8 @@ turn_lines_untag(FairGroup *group, VirtualTime start, VirtualTime finish)
 
 /*
  * The tags of a line are changed: they are at least low, and at most *high
- * (NULL: there is no bound).
+ * (NULL: there is no bound).  Of a group, not of a subgroup, when its rows were
+ * read, or its tasks removed.  Tags that tasks have already stay.
  */
 void
 turn_lines_bound(FairGroup *group, VirtualTime low, const VirtualTime *high)
@@ -253,7 +280,8 @@ turn_lines_bound(FairGroup *group, VirtualTime low, const VirtualTime *high)
 
 /*
  * Has a group its turn, and at which tag?  A subgroup in its group; *kept: that
- * is a tag which its first task has already, between groups.
+ * is a tag which its first task has already, between groups.  The group has a
+ * line; the partition may be locked in shared mode.
  */
 bool
 turn_lines_turn(FairGroup *group, VirtualTime *tag, bool *kept)
@@ -271,7 +299,10 @@ turn_lines_turn(FairGroup *group, VirtualTime *tag, bool *kept)
 }
 
 /*
- * Count n more tasks that are parked, or were to be; n < 0: fewer.
+ * Count n more tasks that are parked, or were to be; n < 0: fewer.  At each
+ * level, and in its limit, if it has one.  The caller holds the home lane's
+ * lock, under which a group is told its limit, and not that of the partition if
+ * it is a claim that reads (turns_read_dropped).
  */
 void
 turn_lines_count_parked(FairGroup *group, int n)
@@ -285,7 +316,10 @@ turn_lines_count_parked(FairGroup *group, int n)
 	}
 }
 
-/* How many that are in a group. */
+/*
+ * How many that are in a group; a line that has dropped some counts one for
+ * these.
+ */
 static int
 parked_of(const FairGroup *group)
 {
@@ -301,7 +335,9 @@ parked_of(const FairGroup *group)
 
 /*
  * A group is told its limit.  Some of its tasks may be parked, though it had
- * none, since the other level has one.
+ * none, since the other level has one.  Both locks are held while these and
+ * the leases are counted in the limit: none begins, ends, is parked or taken
+ * meanwhile that the limit would miss, or count twice.
  */
 void
 turn_lines_limited(FairGroup *group, uint32 limit)
@@ -319,7 +355,8 @@ turn_lines_limited(FairGroup *group, uint32 limit)
 
 /*
  * Let go of what is parked.  Returns whether anything is, or was to be; *from
- * is the tag of the first then.
+ * is the tag of the first then.  The caller sees to it that the lanes are read
+ * again from there, or that they need not be, and to the line's place.
  */
 static bool
 remove_parked(FairGroup *group, VirtualTime *from)
@@ -341,7 +378,9 @@ remove_parked(FairGroup *group, VirtualTime *from)
 
 /*
  * The overflow of a queue is read anew: a line forgets what it has of it.  all:
- * the queue is gone, and so is what is parked.
+ * the queue is gone, and so is what is parked, and the limit that blocks the
+ * line.  A reading that is under way ends with nothing, and is begun again.
+ * The group has a line, and keeps it: turn_lines_end() ends it.
  */
 void
 turn_lines_forget(FairGroup *group, bool all)
@@ -364,7 +403,11 @@ turn_lines_forget(FairGroup *group, bool all)
 	LWLockRelease(&lane->lock);
 }
 
-/* A task cannot be parked for want of room: the lanes are read again there. */
+/*
+ * A task cannot be parked for want of room: the lanes are read again there when
+ * the line comes to it (turns_read_dropped).  What is dropped counts as one
+ * that is parked, so that the limit has the group's later tasks wait.
+ */
 static void
 drop(FairGroup *group, VirtualTime tag)
 {
@@ -380,7 +423,8 @@ drop(FairGroup *group, VirtualTime tag)
 /*
  * A group's ready tasks were removed, or most of them.  What is parked is of no
  * use.  read_again: should some be left, the lanes are read again from the
- * first on.
+ * first on, when it is the group's turn.  Else the caller lowers the lanes
+ * itself, after this.
  */
 void
 turn_lines_unpark(FairGroup *group, bool read_again)
@@ -399,6 +443,10 @@ turn_lines_unpark(FairGroup *group, bool read_again)
 /*
  * The line of a group has tasks: if a level of it may not have any that waits.
  * Returns whether one does.  The caller sees to its place.
+ *
+ * For claims, too, which have the home lane locked and not the partition.  Each
+ * level's limit is locked in turn, after the lane, and remembers the line that
+ * it blocks before it is unlocked (T3 in turns.c).
  */
 bool
 turn_lines_block(FairGroup *group)
@@ -424,7 +472,11 @@ turn_lines_block(FairGroup *group)
  * taken it out of its lane, and waits for the group.
  *
  * The group may have it by now.  So the limit is asked again, under the lock
- * under which a lease is counted off; if it may, the line is not blocked.
+ * under which a lease is counted off; if it may, the line is not blocked (race
+ * 7).
+ *
+ * It is parked before the line is blocked or takes its place: if the group may
+ * have it, the next claim finds it at the line's turn.
  */
 void
 turn_lines_park(QueueState *queue, FairGroup *group, Lane *lane, const LaneEntry *entry,

@@ -18,7 +18,12 @@
  * found empty. */
 #define TURNS_READ_LEAST	16
 
-/* A task of a line that is in memory. */
+/*
+ * A task of a line that is in memory.  The lock of the line's home lane guards
+ * it while it is in a line, a spinlock of the pool while it is free; its chain
+ * has locks of its own (turn_candidates.c).  One that is parked is in its
+ * chain, and comes before all others of its line.
+ */
 typedef struct TurnCandidate
 {
 	int64		task;			/* its id; of one that is parked the slot of
@@ -35,7 +40,10 @@ typedef struct TurnCandidate
 	uint32		chain;			/* of one that is parked: in its chain */
 } TurnCandidate;
 
-/* Where a line has its turn: in its heap, and its group in the lane. */
+/*
+ * Where a line has its turn: in its heap, and its group in the lane.  Taken
+ * before a line is changed, and compared after that, under one lock.
+ */
 typedef struct TurnPlace
 {
 	bool		kept;			/* its first task has a tag of its own */
@@ -45,7 +53,10 @@ typedef struct TurnPlace
 
 static const VirtualTime turns_no_charge = {0, 0};
 
-/* turn_candidates.c */
+/*
+ * turn_candidates.c.  Who gives a line has its home lane locked exclusively,
+ * and sees to its place afterwards (turns_take_place).
+ */
 extern FAIRQ_PRIVATE TurnCandidate *turn_candidates;
 
 extern FAIRQ_PRIVATE uint32 turn_candidates_new(void);
@@ -68,7 +79,10 @@ extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
 extern FAIRQ_PRIVATE void turn_lines_count_parked(FairGroup *group, int n);
 extern FAIRQ_PRIVATE bool turn_lines_block(FairGroup *group);
 
-/* turns.c */
+/*
+ * turns.c.  turns_lock_home locks the home lane; for all others it is locked,
+ * exclusively but for those that only look.
+ */
 extern FAIRQ_PRIVATE Lane *turns_lock_home(FairGroup *group);
 extern FAIRQ_PRIVATE FairGroup *turns_next_line(FairGroup *group);
 extern FAIRQ_PRIVATE bool turns_first_has_tag(const FairGroup *group, VirtualTime *tag);
@@ -81,7 +95,10 @@ extern FAIRQ_PRIVATE void turns_show_first(Lane *lane);
 extern FAIRQ_PRIVATE bool turns_take_candidate(FairGroup *group, const TurnCandidate *candidate,
 											   bool more, LaneEntry *entry, LaneTurn *turn);
 
-/* The home lane of a group that has a line. */
+/*
+ * The home lane of a group that has a line, which stays while the caller has
+ * that lane locked, or the group's partition, or is reading the line.
+ */
 static inline Lane *
 turns_home(const FairGroup *group)
 {
@@ -90,7 +107,10 @@ turns_home(const FairGroup *group)
 
 #define AssertLineLocked(group)	AssertLaneLockedExclusively(turns_home(group))
 
-/* The first candidate of the overflow; NO_ENTRY: there is none. */
+/*
+ * The first candidate of the overflow; NO_ENTRY: there is none.  This and the
+ * next two are not for a group that is divided, which has no candidates.
+ */
 static inline uint32
 turns_first_of_overflow(const GroupLine *line)
 {
@@ -112,7 +132,10 @@ turns_is_unread(const GroupLine *line)
 	return line->head == NO_ENTRY && line->frontier != PG_INT64_MAX;
 }
 
-/* Has a group anything in its line, or a subgroup that may have it? */
+/*
+ * Has a group anything in its line, or a subgroup that may have it?  Also what
+ * is not in memory, and what was dropped, as far as is known.
+ */
 static inline bool
 turns_has_any(const FairGroup *group)
 {

@@ -392,7 +392,7 @@ turns_resume(uint32 number)
 }
 
 /*
- * Lock the home lane of a group, if it has a line.  Returns the lane, or NULL.
+ * Lock a group's home lane, exclusively, and return it; NULL: it has no line.
  */
 Lane *
 turns_lock_home(FairGroup *group)

@@ -11,7 +11,7 @@
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 
-/* A task that was read, for the line of its group. */
+/* A task of the overflow that was read, for the line of its group. */
 typedef struct TurnTask
 {
 	int64		task;
@@ -22,7 +22,10 @@ typedef struct TurnTask
 /* At most so many are read at a time. */
 #define TURNS_READ		512
 
-/* A line, for those who only look: its first candidates, and what is behind. */
+/*
+ * A line, for those who only look: its first candidates, and what is behind.
+ * It is copied under the home lane's lock.
+ */
 typedef struct LineCopy
 {
 	Lane	   *lane;
@@ -59,7 +62,11 @@ typedef struct GroupCopy
 	VirtualTime next;
 } GroupCopy;
 
-/* The reading of a line: what of it, and for whom. */
+/*
+ * The reading of a line: what of it, and for whom.  The reader looks in the
+ * index for tasks of the overflow of this key and class, from the first id on
+ * in their order, until it has max.
+ */
 typedef struct TurnRead
 {
 	uint32		group;
@@ -73,13 +80,16 @@ typedef struct TurnRead
 extern Size turns_shmem_size(void);
 extern void turns_shmem_init(void *area, bool found);
 
-/* For lanes.c, which has the lane locked. */
+/* For lanes.c, which has the lane locked exclusively. */
 extern bool turns_take_first(Lane *lane, LaneEntry *entry, LaneTurn *turn);
 
-/* For group_limits.c. */
+/* For group_limits.c, which has no limit locked: a lane's lock goes before. */
 extern void turns_resume(uint32 group);
 
-/* For claims. */
+/*
+ * For claims, which hold no lock of ours: these take what it takes.  None fails
+ * but turns_read_wait, which sleeps and may be interrupted.
+ */
 extern bool turns_take_of(uint32 group, LaneEntry *entry, LaneTurn *turn, Lane **lane);
 extern LaneView turns_look(uint32 group, Lane **lane, LaneEntry *first);
 extern void turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell);
@@ -95,7 +105,7 @@ extern int	turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *e
 						   LaneTurn *turn);
 extern void turns_at_abort(void);
 
-/* For those who look. */
+/* For those who look; these lock the home lane, and change nothing. */
 extern bool turns_have(uint32 group, int64 task);
 extern bool turns_copy(uint32 group, LineCopy *copy);
 extern void turns_copy_group(uint32 group, GroupCopy *copy);
