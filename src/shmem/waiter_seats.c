@@ -38,7 +38,11 @@
 
 #define NO_SEAT			(-1)
 
-/* A backend, and what it wants. */
+/*
+ * A backend, and what it wants.  That is written without a lock, but only while
+ * none of the backend's seats is in a list: list->choosy goes by it.  awake is
+ * set by who tells it, and cleared by the backend itself.
+ */
 typedef struct Waiter
 {
 	volatile bool awake;		/* it was told, and has not looked since */
@@ -59,6 +63,10 @@ static WaiterSeat *seats = NULL;	/* of each backend, WAITERS_SEATS */
 #define WAITERS_SIZE	CACHELINEALIGN(mul_size(MaxBackends, sizeof(Waiter)))
 #define SEATS			mul_size(MaxBackends, WAITERS_SEATS)
 
+/*
+ * The memory for a list for each queue that there may be, and for all seats of
+ * each backend: so there is always room for who waits (invariant I10).
+ */
 Size
 waiters_shmem_size(void)
 {
@@ -94,6 +102,7 @@ waiters_shmem_init(void *area, bool found)
 		seats[i].list = NULL;
 }
 
+/* The list of a queue by its number, in use or not.  No lock is needed. */
 WaiterList *
 waiter_seats_list(int queue)
 {
@@ -101,13 +110,17 @@ waiter_seats_list(int queue)
 	return &lists[queue];
 }
 
+/* And the number of the queue. */
 int
 waiter_seats_queue(const WaiterList *list)
 {
 	return (int) (list - lists);
 }
 
-/* The number of our backend. */
+/*
+ * The number of our backend, by which others find its latch.  Auxiliary
+ * processes, which have higher ones, do not wait for tasks.
+ */
 static int
 me(void)
 {
@@ -117,6 +130,7 @@ me(void)
 	return number;
 }
 
+/* A seat of our own, by its number among ours. */
 WaiterSeat *
 waiter_seats_mine(int seat)
 {
@@ -132,6 +146,8 @@ owner_of(int seat)
 
 /*
  * What tells a group from most others.  Two that are alike cost a look in vain.
+ * Of a subgroup it is that of its group, which is what a waiter asks for.  It
+ * is never WAITERS_ANY_GROUP.
  */
 uint16
 waiters_group(const GroupName *name)
@@ -146,6 +162,7 @@ waiters_group(const GroupName *name)
  * ----------------------------------------------------------------
  */
 
+/* Does a backend not want just any task? */
 static bool
 is_choosy(const Waiter *waiter)
 {
@@ -154,7 +171,8 @@ is_choosy(const Waiter *waiter)
 
 /*
  * Say what we want, which none of our seats is in a list for.  Returns whether
- * that is not just any task.
+ * that is not just any task.  More groups than a waiter has room for are taken
+ * for all: it is told in vain then, and passes the word on.
  */
 bool
 waiter_seats_want(const WaiterWants *wanted)
@@ -215,7 +233,14 @@ check_list(WaiterList *list)
 #define check_list(list)	((void) 0)
 #endif
 
-/* A seat of ours joins a list, as the last. */
+/*
+ * A seat of ours joins a list, as the last.  The caller has said what it wants
+ * (waiter_seats_want), and has read the word that was in the seat.
+ *
+ * From now on an offer finds the seat.  The caller looks for tasks next, with
+ * the locks of the lanes: a task that was offered before is there (race 8).
+ * Takes and releases the list's lock.
+ */
 void
 waiter_seats_join(WaiterList *list, WaiterSeat *seat, Oid database)
 {
@@ -244,7 +269,10 @@ waiter_seats_join(WaiterList *list, WaiterSeat *seat, Oid database)
 	LWLockRelease(&list->lock);
 }
 
-/* A seat leaves its list. */
+/*
+ * A seat leaves its list.  The caller says then in the seat why, if it is not
+ * its own.
+ */
 static void
 remove_seat(WaiterList *list, WaiterSeat *seat)
 {
@@ -265,7 +293,9 @@ remove_seat(WaiterList *list, WaiterSeat *seat)
 
 /*
  * A seat of ours leaves a list, if it is still in it.  Returns whether it has
- * been told something of it.
+ * been told something of it: then the word is in the seat, and the caller
+ * passes it on (race 9).  As this is found under the list's lock, no word comes
+ * later.  Never fails: it is called at abort, too.
  */
 bool
 waiter_seats_leave(WaiterList *list, WaiterSeat *seat)
@@ -281,7 +311,10 @@ waiter_seats_leave(WaiterList *list, WaiterSeat *seat)
 	return told;
 }
 
-/* We are going to look, or do not wait any more. */
+/*
+ * We are going to look, or do not wait any more: what we were told is known.
+ * Without a lock: it is a hint to who has several to choose from (doubtful).
+ */
 void
 waiter_seats_awake(void)
 {
@@ -299,6 +332,10 @@ is_set(const uint32 *bits, int bit)
 	return (bits[bit / 32] & ((uint32) 1 << (bit % 32))) != 0;
 }
 
+/*
+ * Does a backend want what a word is of, as far as the word knows?  Buckets
+ * from when the queue had more go with those that it has now, in turn.
+ */
 static bool
 wants(const Waiter *waiter, const WaiterWord *word)
 {
@@ -334,7 +371,9 @@ doubtful(const Waiter *waiter, const WaiterWord *word)
 }
 
 /*
- * Take a seat out of its list, and say so; its owner is to be woken next.
+ * Take a seat out of its list, and say so; its owner is to be woken next.  The
+ * word is in the seat by now.  told comes last, for the owner reads it without
+ * the lock, and from then on the rest of the seat is the owner's.
  */
 static void
 take_out(WaiterList *list, int seat, bool gone)
@@ -346,6 +385,10 @@ take_out(WaiterList *list, int seat, bool gone)
 	seats[seat].told = true;
 }
 
+/*
+ * Wake the backend of a seat.  It may have ended, and another one have its
+ * latch: that is woken for nothing.
+ */
 static void
 wake_owner_of(int seat)
 {
@@ -354,7 +397,15 @@ wake_owner_of(int seat)
 
 /*
  * Tell the first who wants it, of those of whom it is most sure.  Returns false
- * if there is none.
+ * if there is none.  new: the word is given, to all who are in the list by now.
+ * Else it is passed on, to those who were there when it was given: who has come
+ * later has looked since then.
+ *
+ * Takes and releases the list's lock; the caller may hold others of ours.
+ * Never fails: it is called at the end of transactions.  If the backend only
+ * tells its client, the worker is to see whether that has claimed in time
+ * (waiter_errands_due): claimed_by is when, and is set once for all that are
+ * told until then.
  */
 bool
 waiter_seats_tell(WaiterList *list, WaiterWord *word, bool new)
@@ -400,7 +451,10 @@ waiter_seats_tell(WaiterList *list, WaiterWord *word, bool new)
 	return chosen != NO_SEAT;
 }
 
-/* Tell of a task whose bucket is not known. */
+/*
+ * Tell of a task whose bucket is not known, and perhaps of several.  As
+ * waiter_seats_tell, of a new word.
+ */
 bool
 waiter_seats_tell_one(WaiterList *list)
 {
@@ -410,7 +464,9 @@ waiter_seats_tell_one(WaiterList *list)
 }
 
 /*
- * A queue is no more.
+ * A queue is no more: all who wait for it look, and find that out.  The caller
+ * has the lock of all queues, so the number is not given to another one before
+ * its list is empty.  Never fails.
  */
 void
 waiters_queue_gone(int queue)
@@ -434,7 +490,8 @@ waiters_queue_gone(int queue)
 
 /*
  * The worker of a database has ended: those who wait have to see for themselves
- * what becomes due.
+ * what becomes due.  They are woken, and stay in their lists.  That it is not
+ * running was said before (worker_slots_end): who joins later sees that.
  */
 void
 waiters_worker_gone(Oid database)

@@ -21,7 +21,8 @@
 
 /*
  * What a waiter wants of a queue.  Who waits for several wants all of each: no
- * choice of buckets or groups.
+ * choice of buckets or groups.  What it points to is read by waiters_begin, and
+ * not kept.
  */
 typedef struct WaiterWants
 {
@@ -52,7 +53,11 @@ extern void waiters_defer(void);
 extern void waiters_say(void);
 extern void waiters_look_anew(QueueState *queue);
 
-/* For those who wait. */
+/*
+ * For those who wait.  For each queue waiters_begin, a look at it, and
+ * waiters_looked; then a sleep until waiters_told, and so on; waiters_end at
+ * last.  An abort ends it all.
+ */
 extern void waiters_begin(const WaiterWants *wanted, int seat);
 extern void waiters_took(int bucket, const text *key);
 extern void waiters_looked(int got, WaitersReady ready);
