@@ -55,8 +55,9 @@ typedef struct Seat
 typedef struct Place
 {
 	LWLock		lock;
-	int			first;
-	pg_atomic_uint32 count;
+	int			first;			/* number of a seat; NO_SEAT: none */
+	pg_atomic_uint32 count;		/* of those in the list; changed under the
+								 * lock, and read without it */
 } Place;
 
 static Place *places = NULL;
@@ -195,7 +196,7 @@ awaiters_any(int queue, int64 task)
 
 /*
  * A task has ended, as outcome says; or its awaiters are to look
- * (AWAITERS_LOOK).
+ * (AWAITERS_LOOK).  Called when that is visible to all.
  */
 void
 awaiters_tell(int queue, int64 task, int outcome)
@@ -265,7 +266,7 @@ awaiters_begin(int queue, int64 task)
 }
 
 /*
- * Is there reason to look again?
+ * Is there reason to look again?  Also if an abort has ended our wait.
  */
 bool
 awaiters_told(void)

@@ -10,7 +10,7 @@
 
 #include "shmem/queue_state.h"
 
-/* A turn that a class was given. */
+/* A turn that a class was given: the claim's own copy. */
 typedef struct ClassTurn
 {
 	int			class;

@@ -11,6 +11,9 @@
  * new is a flag here; the worker is woken, and what comes up to then, and for a
  * moment after the last one, is one NOTIFY.
  *
+ * Locking: what a list has for this is atomic; its lock is taken only to tell a
+ * seat.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -26,7 +29,10 @@
 /* The shortest time between two NOTIFY of a queue. */
 #define NOTIFY_USECS	INT64CONST(20000)
 
-/* There is something new in a queue: the worker is to NOTIFY. */
+/*
+ * There is something new in a queue: the worker is to NOTIFY.  Never fails: it
+ * is called at the end of transactions.
+ */
 void
 waiter_errands_note(int queue)
 {
@@ -87,7 +93,10 @@ waiter_errands_due(Oid database, TimestampTz now, WaitersReady ready, int max,
 		if (queue->database != database)
 			continue;
 
-		/* A sleeper was told on behalf of a client. */
+		/*
+		 * A sleeper was told on behalf of a client.  The time is cleared
+		 * before the look: one that is told from now on sets it again.
+		 */
 		if (wall_clock_ahead(when, now, WAITERS_CLIENT_USECS))
 			*next = Min(*next, when);
 		else if (when != 0)
@@ -115,7 +124,7 @@ waiter_errands_due(Oid database, TimestampTz now, WaitersReady ready, int max,
 }
 
 /*
- * That failed.
+ * That failed, and is to be done again at a time, or later.
  */
 void
 waiter_errands_notify_again(int queue, TimestampTz when)
