@@ -89,11 +89,22 @@ extern FAIRQ_PRIVATE bool turns_first_has_tag(const FairGroup *group, VirtualTim
 extern FAIRQ_PRIVATE VirtualTime turns_tag(const FairGroup *group);
 extern FAIRQ_PRIVATE void turns_begin_at_time(FairGroup *group);
 extern FAIRQ_PRIVATE void turns_take_place(FairGroup *group);
-extern FAIRQ_PRIVATE TurnPlace turns_place(FairGroup *group);
 extern FAIRQ_PRIVATE void turns_take_place_if_moved(FairGroup *group, const TurnPlace *before);
 extern FAIRQ_PRIVATE void turns_show_first(Lane *lane);
 extern FAIRQ_PRIVATE bool turns_take_candidate(FairGroup *group, const TurnCandidate *candidate,
 											   bool more, LaneEntry *entry, LaneTurn *turn);
+
+/* Where a line has its turn now, if it has one. */
+static inline TurnPlace
+turns_place(FairGroup *group)
+{
+	TurnPlace	place;
+
+	place.kept = turns_first_has_tag(group, &place.tag);
+	place.tag = turns_tag(group);
+	place.above = turns_tag(group_whole(group));
+	return place;
+}
 
 /*
  * The home lane of a group that has a line, which stays while the caller has

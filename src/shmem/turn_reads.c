@@ -196,7 +196,7 @@ unread_behind(pairingheap_node *root)
 	{
 		FairGroup  *group = turns_next_line(pairingheap_container(FairGroup, line.node, node));
 
-		if (turns_is_unread(&group->line) && !group->line.reading)
+		if (turns_is_unread(&group->line) && !group->line.reading && !group->line.dropped)
 			return group - group_entries;
 	}
 	return FAIRQ_NO_GROUP;
@@ -377,6 +377,21 @@ turns_at_abort(void)
 }
 
 /*
+ * Lock the home lane of a group, if it has a line; one that is divided has
+ * none.  Returns the lane, or NULL.
+ */
+static Lane *
+lock_line(FairGroup *group)
+{
+	Lane	   *lane = turns_lock_home(group);
+
+	if (lane == NULL || !group->divided)
+		return lane;
+	LWLockRelease(&lane->lock);
+	return NULL;
+}
+
+/*
  * Will claims come to a task of a group's overflow, as far as its line knows,
  * now or when the group may have it?  For the sweep; the answer is of a moment
  * ago.  One that is in a claimer's hands is not in its line, and not found.
@@ -385,7 +400,7 @@ bool
 turns_have(uint32 number, int64 task)
 {
 	FairGroup  *group = &group_entries[number];
-	Lane	   *lane = turns_lock_home(group);
+	Lane	   *lane = lock_line(group);
 	bool		found;
 
 	if (lane == NULL)
@@ -432,17 +447,11 @@ bool
 turns_copy(uint32 number, LineCopy *copy)
 {
 	FairGroup  *group = &group_entries[number];
-	Lane	   *lane = turns_lock_home(group);
+	Lane	   *lane = lock_line(group);
 	QueueState *queue;
 
 	if (lane == NULL)
 		return false;
-	if (group->divided)
-	{
-		/* It has none of its own. */
-		LWLockRelease(&lane->lock);
-		return false;
-	}
 	copy->lane = lane;
 	copy->class = group->key.class;
 	copy->slot = group_whole(group)->slot;
@@ -507,7 +516,7 @@ turns_parked_before(uint32 number, const FairqAddress *address, int max, int *be
 					LaneEntry *last, bool *exact)
 {
 	FairGroup  *group = &group_entries[number];
-	Lane	   *lane = turns_lock_home(group);
+	Lane	   *lane = lock_line(group);
 	const GroupLine *line = &group->line;
 	LaneEntry	bound;
 	bool		any;
@@ -544,4 +553,16 @@ turns_parked_before(uint32 number, const FairqAddress *address, int max, int *be
 	}
 	LWLockRelease(&lane->lock);
 	return any;
+}
+
+/*
+ * Is a task that was taken, of a class and a group by its row, still of the
+ * group in whose line it was?
+ */
+bool
+turns_is_of(const LaneTurn *turn, int class, const GroupName *name)
+{
+	const GroupKey *key = &group_entries[turn->group].key;
+
+	return key->class == class && key->low == name->low && key->high == name->high;
 }

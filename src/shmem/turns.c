@@ -287,18 +287,6 @@ turns_take_place(FairGroup *group)
 	lane_check(lane);
 }
 
-/* Where a line has its turn now, if it has one. */
-TurnPlace
-turns_place(FairGroup *group)
-{
-	TurnPlace	place;
-
-	place.kept = turns_first_has_tag(group, &place.tag);
-	place.tag = turns_tag(group);
-	place.above = turns_tag(group_whole(group));
-	return place;
-}
-
 /*
  * As turns_take_place, if a line does not have its turn where it was before:
  * most of what comes to a line comes behind its first task.
@@ -307,8 +295,10 @@ void
 turns_take_place_if_moved(FairGroup *group, const TurnPlace *before)
 {
 	TurnPlace	now = turns_place(group);
+	const FairGroup *whole = group_whole(group);
 
-	if (has_turn(group) != group->line.standing || now.kept != before->kept ||
+	if (has_turn(group) != group->line.standing || has_turn(whole) != whole->line.standing ||
+		now.kept != before->kept ||
 		virtual_time_compare(now.tag, before->tag) != 0 ||
 		virtual_time_compare(now.above, before->above) != 0)
 		turns_take_place(group);
@@ -563,15 +553,31 @@ turns_take_first(Lane *lane, LaneEntry *entry, LaneTurn *turn)
 }
 
 /*
+ * As turns_lock_home, of a number that was looked up: NULL also if the entry is
+ * another group's by now, for that has not been asked for.
+ */
+static Lane *
+lock_home_of(const GroupKey *key, FairGroup *group)
+{
+	Lane	   *lane = turns_lock_home(group);
+
+	if (lane == NULL || (group->key.low == key->low && group->key.high == key->high &&
+						 group->key.queue == key->queue && group->key.class == key->class))
+		return lane;
+	LWLockRelease(&lane->lock);
+	return NULL;
+}
+
+/*
  * What is first in the line of a group, and in which lane it stands.
  */
 LaneView
-turns_look(uint32 number, Lane **lane, LaneEntry *first)
+turns_look(const GroupKey *key, uint32 number, Lane **lane, LaneEntry *first)
 {
 	FairGroup  *group = &group_entries[number];
 	LaneView	view = LANE_EMPTY;
 
-	*lane = turns_lock_home(group);
+	*lane = lock_home_of(key, group);
 	if (*lane == NULL)
 		return LANE_EMPTY;
 	if (group->line.standing)
@@ -585,13 +591,13 @@ turns_look(uint32 number, Lane **lane, LaneEntry *first)
  * and the group may have it.
  */
 bool
-turns_take_of(uint32 number, LaneEntry *entry, LaneTurn *turn, Lane **lane)
+turns_take_of(const GroupKey *key, uint32 number, LaneEntry *entry, LaneTurn *turn, Lane **lane)
 {
 	FairGroup  *group = &group_entries[number];
 	LaneEntry	first;
 	bool		takes = false;
 
-	*lane = turns_lock_home(group);
+	*lane = lock_home_of(key, group);
 	if (*lane == NULL)
 		return false;
 	/* Of a group that is divided another subgroup may be next. */
@@ -685,16 +691,4 @@ turns_refund(const LaneTurn *turn)
 	uncharge(group, turn);
 	turns_take_place(group);
 	LWLockRelease(&home->lock);
-}
-
-/*
- * Is a task that was taken, of a class and a group by its row, still of the
- * group in whose line it was?
- */
-bool
-turns_is_of(const LaneTurn *turn, int class, const GroupName *name)
-{
-	const GroupKey *key = &group_entries[turn->group].key;
-
-	return key->class == class && key->low == name->low && key->high == name->high;
 }

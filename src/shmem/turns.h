@@ -90,8 +90,9 @@ extern void turns_resume(uint32 group);
  * For claims, which hold no lock of ours: these take what it takes.  None fails
  * but turns_read_wait, which sleeps and may be interrupted.
  */
-extern bool turns_take_of(uint32 group, LaneEntry *entry, LaneTurn *turn, Lane **lane);
-extern LaneView turns_look(uint32 group, Lane **lane, LaneEntry *first);
+extern bool turns_take_of(const GroupKey *key, uint32 group, LaneEntry *entry, LaneTurn *turn,
+						  Lane **lane);
+extern LaneView turns_look(const GroupKey *key, uint32 group, Lane **lane, LaneEntry *first);
 extern void turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell);
 extern void turns_refund(const LaneTurn *turn);
 extern bool turns_is_of(const LaneTurn *turn, int class, const GroupName *name);

@@ -101,7 +101,8 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 /* The line of a group that is asked for, as it was seen last. */
 typedef struct WantedLine
 {
-	uint32		group;
+	GroupKey	key;
+	uint32		group;			/* its entry, if that is still its own */
 	LaneView	view;
 	Lane	   *lane;
 	LaneEntry	first;			/* unless there is none */
@@ -121,7 +122,11 @@ find_lines(Claim *claim, int class, WantedLine *lines)
 		GroupTag	tag;
 
 		if (groups_look(claim->info->state, class, &name, &tag))
+		{
+			lines[n].key = (GroupKey) {.low = name.low, .high = name.high,
+				.queue = claim->queue, .class = class};
 			lines[n++].group = tag.group;
+		}
 	}
 	return n;
 }
@@ -138,14 +143,14 @@ first_line(Claim *claim, WantedLine *lines, int n)
 	{
 		int			taken;
 
-		line->view = turns_look(line->group, &line->lane, &line->first);
+		line->view = turns_look(&line->key, line->group, &line->lane, &line->first);
 		while (line->view == LANE_UNREAD || line->view == LANE_REFILLING)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (!claim_read_line(&claim->row, line->lane, line->group, NULL, NULL, &taken) &&
 				!turns_read_wait(line->lane, line->group))
 				break;
-			line->view = turns_look(line->group, &line->lane, &line->first);
+			line->view = turns_look(&line->key, line->group, &line->lane, &line->first);
 			/* No room to keep what was read. */
 			if (taken < 0)
 				break;
@@ -214,7 +219,7 @@ claim_of_class(Claim *claim, int class, LaneWalk *sources)
 		}
 		if (line != NULL && (entry == NULL || lanes_compare(&line->first, entry) < 0))
 		{
-			claim_turn_of(claim, line->group, &finish);
+			claim_turn_of(claim, &line->key, line->group, &finish);
 			continue;
 		}
 		pending_reserve(8);

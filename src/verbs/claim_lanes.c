@@ -523,14 +523,14 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
  * *finish is raised to its finish tag if it was leased.
  */
 void
-claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish)
+claim_turn_of(Claim *claim, const GroupKey *key, uint32 group, VirtualTime *finish)
 {
 	ClaimEnd	end;
 
 	Assert(claim_in_hand == 0);
 	pending_reserve(8);
 	transit_horizon_begins(claim->now);
-	if (!turns_take_of(group, &claim_hand[0], &claim_hand_turns[0], &claim_hand_lanes[0]))
+	if (!turns_take_of(key, group, &claim_hand[0], &claim_hand_turns[0], &claim_hand_lanes[0]))
 	{
 		transit_horizon_ends();
 		return;

@@ -80,7 +80,7 @@ extern bool claim_admits(Claim *claim);
 extern void claim_alone_not(Claim *claim);
 extern void claim_give_back_aside(void);
 extern void claim_from_lanes(Claim *claim);
-extern void claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish);
+extern void claim_turn_of(Claim *claim, const GroupKey *key, uint32 group, VirtualTime *finish);
 extern void claim_of_groups(Claim *claim);
 
 /* Do the classes of the queue share by weights? */
