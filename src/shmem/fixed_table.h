@@ -23,6 +23,10 @@
 #define NO_ENTRY		PG_UINT32_MAX
 #define LEAST_CHAINS	256
 
+/*
+ * high_water only grows, so a walk over all entries may read it without the
+ * lock: it misses entries that are taken meanwhile, and no others.
+ */
 typedef struct FreeEntries
 {
 	uint32		head;			/* entries that were used before, linked */
@@ -33,7 +37,8 @@ static const FreeEntries all_entries_free = {NO_ENTRY, 0};
 
 /*
  * Take a free one of size entries; NO_ENTRY: there is none.  link is the field
- * by which they are linked while they are free.
+ * by which they are linked while they are free.  An entry that was used before
+ * is as it was left, but for the link; one that never was is zero.
  */
 #define free_entries_take(free, size, entries, link) \
 	free_entries_take_by(free, size, &(entries)->link, sizeof(*(entries)))
@@ -52,7 +57,10 @@ free_entries_take_by(FreeEntries *free, uint32 size, const uint32 *links, Size e
 	return number;
 }
 
-/* Entry number, of which this is the link, is free. */
+/*
+ * Entry number, of which this is the link, is free.  Or all entries of a chain
+ * are, of which it is the first, and this the link of the last.  Never fails.
+ */
 static inline void
 free_entries_give(FreeEntries *free, uint32 number, uint32 *link)
 {
@@ -78,7 +86,7 @@ fixed_table_size(Size head, uint32 entries, Size entry_size)
 
 /*
  * Set up the chains behind a table's head, unless that is done (found).
- * Returns where its entries are.
+ * Returns where its entries are, which are zero as all new shared memory.
  */
 static inline void *
 fixed_table_init(void *area, Size head, uint32 entries, bool found, uint32 **chains,

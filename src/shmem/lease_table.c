@@ -14,7 +14,7 @@
  * WHEEL_SLOTS lists for a tick of TICK_USECS each, round and round.  A lease
  * that runs longer than a round is looked at once a round.  When its tick has
  * passed it goes to the list of the expired, from where its task is put back
- * (settle.c).  So it takes no scan to know what has expired.
+ * (lost_leases.c).  So it takes no scan to know what has expired.
  *
  * What is known of a durable lease besides is in a second array, which costs
  * nothing where there are none.  A restored lease has another entry than
@@ -45,12 +45,19 @@ Lease	   *lease_entries = NULL;
 DurablePart *lease_durables = NULL;
 uint32		lease_chain_mask;
 
-/* Entries that this backend took off the free list and has not used yet. */
+/*
+ * Entries that this backend took off the free list and has not used yet: free
+ * ones, in no list.
+ */
 static uint32 *reserved = NULL;
 static int	reserved_count = 0;
 static int	reserved_size = 0;
 
-/* Entries of leases that have ended, linked, on their way to the free list. */
+/*
+ * Entries of leases that have ended, linked, on their way to the free list: the
+ * one that ended last is the first.  Until they are there they are this
+ * backend's, and say by whom their tasks were claimed, and when.
+ */
 static bool deferring = false;
 static uint32 deferred_first = NO_ENTRY;
 static uint32 deferred_last;
@@ -103,8 +110,12 @@ lease_table_shmem_init(void *area, bool found)
 
 /*
  * Take up to n entries off the free list, for leases_grant to use.  Returns
- * how many there are.  The caller returns what it did not use; if it fails,
- * leases_return_reserved is called when the transaction rolls back.
+ * how many there are: fewer than n if the table is full.  What was reserved
+ * before is returned first.  The caller returns what it did not use; if it
+ * fails, leases_return_reserved is called when the transaction rolls back.
+ *
+ * Fails only for want of memory, before anything is taken.  A claim calls this
+ * before it locks the page of a row, so that the lease itself finds its entry.
  */
 int
 leases_reserve(int n)
@@ -140,6 +151,10 @@ leases_reserve(int n)
 	return reserved_count;
 }
 
+/*
+ * Return what is left of the reserved entries, if any.  Never fails: called
+ * when a (sub)transaction has rolled back, too.
+ */
 void
 leases_return_reserved(void)
 {
@@ -159,7 +174,8 @@ leases_return_reserved(void)
 }
 
 /*
- * One of the reserved entries, which is free; NO_ENTRY if there is none.
+ * One of the reserved entries, which is free; NO_ENTRY if there is none.  Only
+ * the caller knows it from now on, and enters it for a lease.  Never fails.
  */
 uint32
 lease_take_reserved(void)
@@ -172,6 +188,9 @@ lease_take_reserved(void)
  * last one of the same claim?  What one call has claimed has one time and one
  * process, which name the claim.  Two claims that share a place take it from
  * each other, and then it is since the claim.
+ *
+ * Without a lock: of two backends that end tasks of one claim at once, the one
+ * that comes second to the place finds there what the other has written.
  */
 static int64
 since_last_of_claim(const Lease *lease, int64 elapsed)
@@ -200,6 +219,9 @@ since_last_of_claim(const Lease *lease, int64 elapsed)
  * Either way a task has taken the time since the last one of the claim ended,
  * so that all of them together have taken no more than the claim has; and those
  * that end together have taken equal parts of that.
+ *
+ * The groups come first: once an entry is in the free list another backend may
+ * use it, and what it says of the lease that has ended is lost.
  */
 static void
 free_entries(uint32 first, uint32 last)
@@ -235,7 +257,9 @@ free_entries(uint32 first, uint32 last)
 }
 
 /*
- * A lease has ended, and its entry is in no chain any more.
+ * A lease has ended, and its entry is in no chain any more.  The caller has
+ * unlocked the partition, for the locks of the group and of its limits are
+ * taken here.  Never fails.
  */
 void
 lease_free_entry(uint32 number)
@@ -257,7 +281,8 @@ lease_free_entry(uint32 number)
 /*
  * Many leases are going to end: all that is left to do for them is done at
  * once, for there is one free list for everybody, and it is known then which
- * have ended together.  Neither function fails.
+ * have ended together.  Neither function fails, and what is between them must
+ * not, or entries would never become free.
  */
 void
 leases_defer_free(void)

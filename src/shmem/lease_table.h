@@ -2,9 +2,12 @@
  *
  * lease_table.h
  *	  The lease table as the files that work on it see it: lease_table.c,
- *	  lease_receipts.c, lease_restore.c, lease_wheel.c and leases.c.
+ *	  lease_check.c, lease_counts.c, lease_receipts.c, lease_restore.c,
+ *	  lease_wheel.c and leases.c.
  *
  * The head of lease_table.c says what there is, and which lock guards what.
+ * The functions that are written out here never fail: most of them are called
+ * when a transaction has ended.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +26,10 @@
 #include "shmem/leases.h"
 #include "shmem/queue_state.h"
 
+/* A lease is in the partition of its task's hash, whose number has 8 bits. */
 #define PARTITIONS		256
+
+/* A round of the wheel takes WHEEL_SLOTS ticks of 50 ms: 51.2 s. */
 #define WHEEL_SLOTS		1024
 #define WHEEL_EXPIRED	WHEEL_SLOTS /* one list more */
 #define TICK_USECS		INT64CONST(50000)
@@ -31,6 +37,12 @@
 /* A token has 62 bits; the uuid's variant takes the other two. */
 #define TOKEN_MASK		((UINT64CONST(1) << 62) - 1)
 
+/*
+ * A lease is SETTLING from when a transaction begins to settle it: its commit
+ * frees the entry, its rollback leads back.  leases_end_vain makes VAIN of
+ * HELD; one that is SETTLING has its deadline set instead, and is VAIN when it
+ * comes back.  Only a pass settles a lease that is VAIN, to end it.
+ */
 typedef enum LeaseState
 {
 	LEASE_FREE,
@@ -40,6 +52,31 @@ typedef enum LeaseState
 								 * the next pass ends it */
 } LeaseState;
 
+/*
+ * An entry.  While it is used the lock of its partition guards all of it.  A
+ * free one is in the free list, or belongs to the backend that has reserved it,
+ * or whose lease in it has ended a moment ago.
+ *
+ * When that lock is free this holds:
+ *
+ *	 The state is LEASE_FREE if and only if the token is 0.  queue, task, token,
+ *	 partition, pid and session stay as they are while the lease lives.
+ *
+ *	 An entry in use is in the chain of its task, and no other one is of that
+ *	 queue and task (invariant I2).  It is in one list of its partition's wheel.
+ *
+ *	 One that is VAIN is in the list of the expired, with the deadline
+ *	 LEASE_VAIN_UNTIL.  One that is SETTLING is never in that list.
+ *
+ *	 One that is moved is durable, and in a chain of the moved.
+ *
+ * Walks over all entries read some fields without the lock, to pass over leases
+ * that are not meant.  What they find they lock by its token (lock_lease).
+ *
+ * deadline is DT_NOEND if the lease ends only with its session or, of a pop,
+ * its transaction; from 0 down it has run out, whatever the clock says.  tid
+ * is where the task's row was seen last: a hint, which may be invalid.
+ */
 typedef struct Lease
 {
 	int64		task;
@@ -71,7 +108,10 @@ typedef struct Lease
 	TimestampTz started;
 } Lease;
 
-/* Of a durable lease; guarded as the entry is. */
+/*
+ * Of a durable lease; guarded as the entry is.  The receipt of a moved lease
+ * does not change, so it may be read with moved_lock held instead.
+ */
 typedef struct DurablePart
 {
 	ItemPointerData tid;		/* where its row was seen */
@@ -79,18 +119,28 @@ typedef struct DurablePart
 	uint64		receipt;		/* if moved: the first half of its receipt */
 } DurablePart;
 
-/* When a lease has begun that has ended and was of no use. */
+/*
+ * When a lease has begun that has ended and was of no use: "started" of its
+ * entry, from its end until the entry is in the free list.
+ */
 #define LEASE_NOT_USED	INT64CONST(0)
 
 #define MOVED_CHAINS	4096
 
 /*
- * How long after its beginning a claim's last task ended: in the upper bits,
- * which claim that was, as far as its number does not say so.
+ * A place of claim_times says how many microseconds after its beginning a
+ * claim's last task ended: the lower CLAIM_TIME_BITS.  Above them is the rest
+ * of the claim's hash, whose lower bits are the number of the place.
  */
 #define CLAIM_TIMES		65536
 #define CLAIM_TIME_BITS	48
 
+/*
+ * The lock guards all of it, the chains of its hashes, and the entries in them.
+ * When it is free, used is the number of entries in the lists, and what is in a
+ * slot is of a tick after "tick".  used, tick and the heads of lists are read
+ * without it where it does no harm to be late.
+ */
 typedef struct Partition
 {
 	LWLock		lock;
@@ -99,6 +149,10 @@ typedef struct Partition
 	uint32		wheel[WHEEL_SLOTS + 1];
 } Partition;
 
+/*
+ * free_lock guards hash_next of free entries, too.  The salt is set before
+ * there are other processes.  claim_times are hints, without a lock.
+ */
 typedef struct LeaseTable
 {
 	LWLock		free_lock;
@@ -171,6 +225,11 @@ partition_of(uint32 hash)
 	return &lease_table->partitions[hash % PARTITIONS];
 }
 
+/*
+ * The entry of the lease on a task, in whatever state; NO_ENTRY: it has none.
+ * hash is lease_hash of the two.  A chain is in one partition, for there are
+ * no fewer chains than partitions, and both are powers of two.
+ */
 static inline uint32
 search_chain(uint32 hash, int queue, int64 task)
 {
@@ -187,6 +246,9 @@ search_chain(uint32 hash, int queue, int64 task)
  * Lock the partition of a lease, if the lease is still there.  The partition
  * of an entry may be read without a lock: if the entry is used for another
  * lease meanwhile, the token under the lock tells.
+ *
+ * ref may be of any age; the lease is of any state.  The caller holds no other
+ * partition's lock.  NULL: the lease is over, and nothing is locked.
  */
 static inline Partition *
 lock_lease(const LeaseRef *ref, LWLockMode mode)
@@ -212,7 +274,9 @@ lock_lease(const LeaseRef *ref, LWLockMode mode)
 }
 
 /*
- * Lock the partition of a task, and find its lease; NULL: it has none.
+ * Lock the partition of a task, and find its lease; NULL: it has none.  The
+ * partition is locked in either case, so no lease on the task begins or ends
+ * until the caller unlocks it.  The page of the task's row may be locked.
  */
 static inline Lease *
 lock_task(int queue, int64 task, LWLockMode mode, Partition **partition)
@@ -226,6 +290,7 @@ lock_task(int queue, int64 task, LWLockMode mode, Partition **partition)
 	return number != NO_ENTRY ? &lease_entries[number] : NULL;
 }
 
+/* Copy a lease, of whatever state; durable_tid only if it is durable. */
 static inline void
 copy_lease(uint32 number, LeaseInfo *info)
 {
@@ -253,8 +318,9 @@ copy_lease(uint32 number, LeaseInfo *info)
 }
 
 /*
- * Use a free entry for a lease on a task, which has none.  The caller fills in
- * the rest, and schedules it.
+ * Use a free entry for a lease on a task, which has none.  The caller has taken
+ * it off the free list.  It fills in the rest, the token included, and
+ * schedules the lease, before it unlocks the partition.
  */
 static inline Lease *
 enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 task)
@@ -282,6 +348,10 @@ enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 t
  * ----------------------------------------------------------------
  */
 
+/*
+ * Link a lease, which is in no list.  Those in the list of the expired are
+ * counted in their queue, which tells a pass whether to look for any.
+ */
 static inline void
 wheel_link(Partition *partition, uint32 number, int slot)
 {
@@ -301,6 +371,7 @@ wheel_link(Partition *partition, uint32 number, int slot)
 		pg_atomic_fetch_add_u32(&queue_state_by_number(lease->queue)->expired, 1);
 }
 
+/* The caller links it again, or ends it, before it unlocks the partition. */
 static inline void
 wheel_unlink(Partition *partition, uint32 number)
 {
@@ -319,7 +390,12 @@ wheel_unlink(Partition *partition, uint32 number)
 		pg_atomic_fetch_sub_u32(&queue_state_by_number(lease->queue)->expired, 1);
 }
 
-/* Link a lease where its deadline, rounded up to a tick, belongs. */
+/*
+ * Link a lease where its deadline, rounded up to a tick, belongs: when the
+ * wheel is turned to that tick the deadline has passed.  What has run out
+ * already goes to the next tick, for slots of ticks before are looked at a
+ * round later.
+ */
 static inline void
 wheel_schedule(Partition *partition, uint32 number)
 {
