@@ -55,6 +55,10 @@ leases_shmem_init(void *area, bool found)
 	wall_clock_register(leases_clock_set);
 }
 
+/*
+ * A token for a new lease.  Fails if there are no random values; so it is asked
+ * for before a partition is locked.
+ */
 static uint64
 new_token(void)
 {
@@ -87,8 +91,13 @@ new_token(void)
  * the group counts the task.  There is a reserved entry.
  *
  * The caller holds the page of the row locked, so that the row cannot be
- * deleted between the caller's look and the lease.  A lease that has run out
- * is a lease until its task is put back.
+ * deleted between the caller's look and the lease (race 2).  A lease that has
+ * run out is a lease until its task is put back.
+ *
+ * LEASE_GRANTED: *info has all of the lease, and the caller notes at once that
+ * it is to be given back at rollback (pending_claimed).  In all other cases
+ * *info is as it was, the reserved entry is still there, and the caller takes
+ * back what its group has counted (groups_lease_refused).
  */
 LeaseGrant
 leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
@@ -109,12 +118,14 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 		/*
 		 * The caller has just seen where the row is.  If it was moved, by an
 		 * UPDATE with SQL, its entry that led here was the only one; whoever
-		 * gives the lease back offers the row from here.
+		 * gives the lease back offers the row from here (race 12).
 		 */
 		lease_entries[number].tid = info->tid;
 		unlock_partition(partition);
 		return LEASE_BUSY;
 	}
+
+	/* Last of what may refuse: from here on the session has a lease more. */
 	if (session->number != NO_SESSION && !sessions_lease_begins(session))
 	{
 		unlock_partition(partition);
@@ -143,7 +154,8 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 }
 
 /*
- * Read a lease.  Returns false if it is over.
+ * Read a lease.  Returns false if it is over.  It may be settling, have run out
+ * or be held in vain: *info says so.
  */
 bool
 leases_look(const LeaseRef *ref, LeaseInfo *info)
@@ -158,7 +170,9 @@ leases_look(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * The lease on a task.  Returns false if there is none.
+ * The lease on a task.  Returns false if there is none.  A claim may grant one a
+ * moment later, but not while the row's page is locked exclusively, nor when
+ * the row is deleted.
  */
 bool
 leases_find(int queue, int64 task, LeaseInfo *info)
@@ -175,7 +189,7 @@ leases_find(int queue, int64 task, LeaseInfo *info)
 /*
  * A claim has come to the row of a task, which is locked, and may not have it.
  * If the task is leased, whoever gives it back offers the row from there.
- * Returns whether it is.
+ * Returns whether it is.  If not, the claim itself sees to its place.
  */
 bool
 leases_seen(int queue, int64 task, const ItemPointerData *tid)
@@ -194,6 +208,10 @@ leases_seen(int queue, int64 task, const ItemPointerData *tid)
  * time, whether another task is held behind it.  If the transaction fails the
  * lease goes on and says so still, for another one may have said so, too: a
  * look too many.
+ *
+ * The caller does this first and looks then.  A backend that commits a held
+ * task asks leases_will_look when the task has become visible.  So one of the
+ * two sees the other (race 10).
  */
 void
 leases_closing(int queue, int64 task)
@@ -208,7 +226,7 @@ leases_closing(int queue, int64 task)
 
 /*
  * Is a task leased, and has who ends the lease yet to look for a task that is
- * held behind it?
+ * held behind it?  Then the caller need not have that looked at.
  */
 bool
 leases_will_look(int queue, int64 task)
@@ -224,7 +242,7 @@ leases_will_look(int queue, int64 task)
 
 /*
  * A task has expired.  Is it leased?  Then it may go on, and the queue is told
- * when its lease ends and it is as it was.
+ * when its lease ends and it is as it was (race 18).
  */
 bool
 leases_outlive(int queue, int64 task)
@@ -246,6 +264,12 @@ typedef enum SettleIf
 	IF_OF_QUEUE					/* of that queue, and of no session */
 } SettleIf;
 
+/*
+ * Begin to settle a lease, if the condition holds.  If it has run out it goes
+ * from the list of the expired to the wheel: no pass is to meet it there.  Its
+ * deadline stays, so it is found again when the wheel is turned, and expires
+ * if it is not settling any more (race 5).
+ */
 static inline bool
 begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int queue)
 {
@@ -277,7 +301,9 @@ begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int que
 /*
  * Begin to settle a lease.  Returns false if it is over, or a transaction
  * (the caller's included) is settling it already: then it is not the caller's
- * any more.  At the end of the transaction it is dropped or unsettled.
+ * any more (race 4).  At the end of the transaction it is dropped or unsettled:
+ * the caller has reserved room to note that, and does so before anything else
+ * (pending_settled).  *info is set only if the result is true.
  */
 bool
 leases_settle(const LeaseRef *ref, LeaseInfo *info)
@@ -287,7 +313,8 @@ leases_settle(const LeaseRef *ref, LeaseInfo *info)
 
 /*
  * Begin to settle a lease if it is of a queue, and of no session.  If it is
- * not, or if it is over, returns false and does nothing.
+ * not, or if it is over, returns false and does nothing.  A backend that has
+ * the queue open needs no leases_look before.
  */
 bool
 leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *info)
@@ -297,7 +324,8 @@ leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *info)
 
 /*
  * Begin to settle a lease that has run out, to put its task back: not if it was
- * extended meanwhile.
+ * extended meanwhile.  Also one that is held in vain, and no other function
+ * does that.  For a pass, after leases_expired.
  */
 bool
 leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
@@ -309,7 +337,7 @@ leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
  * The settling transaction failed: the lease is as it was, and runs out if
  * its deadline has passed meanwhile.  wake: the worker is woken for it.  A
  * pass does not wake it: it knows when to come again, and what it could not
- * put back it cannot put back at once.
+ * put back it cannot put back at once.  Does nothing if the lease is over.
  */
 void
 leases_unsettle(const LeaseRef *ref, bool wake)
@@ -336,6 +364,10 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 /*
  * End a lease, whose partition is unlocked then.  used: its task was worked on,
  * which its group is told of.
+ *
+ * The chain of the moved is left first, for it is found by the token.  The
+ * session is told under the partition's lock, so that a backend that has a
+ * lease locked knows that its session keeps its slot.
  */
 static void
 end_lease(Partition *partition, uint32 number, bool used)
@@ -383,7 +415,9 @@ count_given_back(const Lease *lease)
 /*
  * End a lease, and say what it was (if info is not NULL): where its task's row
  * was seen last.  used: its task was worked on, which its group is told of;
- * else it is as it was.  Returns false if it was over already.
+ * else it is as it was, and counts in its group again.  Returns false if it was
+ * over already.  At commit the caller offers the row when all leases of the
+ * transaction have ended (race 3).
  */
 bool
 leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
@@ -402,7 +436,8 @@ leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 
 /*
  * End a lease that no transaction is settling and that has no row, for there
- * is a row of another one.  Returns whether it has ended.
+ * is a row of another one.  Returns whether it has ended.  The task is not
+ * counted, for that other lease on it is restored next.
  */
 bool
 leases_displace(const LeaseRef *ref)
@@ -455,7 +490,10 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * Move the deadline of a lease.  Returns false if it is over or settling.
+ * Move the deadline of a lease.  Returns false if it is over or settling, or
+ * held in vain.  In force at once, and not undone at rollback.  One that has
+ * run out, but is not being put back, lives again.  The caller has seen that
+ * its session is not over, and wakes the worker for the new deadline.
  */
 bool
 leases_extend(const LeaseRef *ref, TimestampTz deadline, LeaseInfo *info)
@@ -482,7 +520,9 @@ leases_extend(const LeaseRef *ref, TimestampTz deadline, LeaseInfo *info)
 }
 
 /*
- * A lease that was kept over a restart is of this group, which counts it.
+ * A lease that was kept over a restart is of this group, which counts it: the
+ * caller has called groups_adopt_lease.  That is undone if the lease is over by
+ * now, or has a group already.
  */
 void
 leases_adopt(const LeaseRef *ref, uint32 group)
@@ -503,7 +543,8 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 
 /*
  * How many leases a queue has, and how many of them are of tasks that their
- * rows say are in the overflow.  Looks at all leases of the server: for views.
+ * rows say are in the overflow.  Looks at all leases of the server, without a
+ * lock, and so may be wrong by those that begin and end meanwhile: for views.
  */
 int
 leases_count(int queue, int *overflow)
@@ -523,7 +564,9 @@ leases_count(int queue, int *overflow)
 }
 
 /*
- * Copy all leases into a palloc'd array.  Returns how many.
+ * Copy all leases into a palloc'd array.  Returns how many.  Partitions are
+ * locked one after the other, so it is not one moment that is seen; and of a
+ * partition that more than doubles meanwhile some are left out.
  */
 int
 leases_list(LeaseInfo **leases)
@@ -559,7 +602,9 @@ leases_list(LeaseInfo **leases)
 }
 
 /*
- * End all leases of a queue that is gone.
+ * End all leases of a queue that is gone.  The caller holds the directory of
+ * queues locked, and no other backend uses the queue: so none of these leases
+ * begins or ends meanwhile.  The queue's groups are told, and go after this.
  */
 void
 leases_forget_queue(int queue)

@@ -3,6 +3,11 @@
  * leases.h
  *	  Leases: who may work on which task until when.
  *
+ * These functions take the locks that they need, and return without any.  Of
+ * those that backends call four may fail, for they allocate or ask for random
+ * values: leases_reserve, leases_grant, leases_list and leases_of_session.  All
+ * other functions of the lease table may be called at the end of transactions.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef FAIRQ_LEASES_H
@@ -14,7 +19,10 @@
 
 #include "shmem/sessions.h"
 
-/* Names one lease, for ever: an entry's number and the token it has. */
+/*
+ * Names one lease, for ever: an entry's number and the token it has, which is
+ * never 0.  The entry is used again when the lease is over, the token is not.
+ */
 typedef struct LeaseRef
 {
 	uint32		entry;
@@ -31,7 +39,11 @@ typedef enum LeaseGrant
 /* The deadline of a lease that is held in vain: its task is gone. */
 #define LEASE_VAIN_UNTIL	INT64CONST(-1)
 
-/* What is known of a lease: a copy for those who look. */
+/*
+ * What is known of a lease: a copy for those who look.  It may be out of date
+ * as soon as it is made, so whoever changes a lease names it by ref, and is
+ * told whether it is over.
+ */
 typedef struct LeaseInfo
 {
 	LeaseRef	ref;
@@ -52,7 +64,10 @@ typedef struct LeaseInfo
 	uint64		receipt;		/* first half of its receipt; 0: as usual */
 } LeaseInfo;
 
-/* What of a lease is kept across a restart. */
+/*
+ * What of a lease is kept across a restart, by a clean shutdown (lease_file.c).
+ * Not its group, whose number means nothing then: leases_adopt.
+ */
 typedef struct SavedLease
 {
 	LeaseRef	ref;
@@ -66,7 +81,11 @@ typedef struct SavedLease
 	bool		overflow;
 } SavedLease;
 
-/* A lease as it was written to fairq.durable_lease. */
+/*
+ * A lease as it was written to fairq.durable_lease, and, from its task's row,
+ * tid, group and overflow.  The group has adopted it (groups_adopt_lease), if
+ * it is known: the caller takes that back unless the lease is restored.
+ */
 typedef struct DurableLease
 {
 	int			queue;
@@ -82,6 +101,7 @@ typedef struct DurableLease
 	ItemPointerData durable_tid;	/* of its own row */
 } DurableLease;
 
+/* What became of a row that leases_restore_durable was given. */
 typedef enum LeaseRestored
 {
 	LEASE_RESTORED,
@@ -94,7 +114,8 @@ typedef enum LeaseRestored
  * When a lease ends, for those who look: *until, under a session unless a
  * heartbeat comes.  Never an infinite time, which drivers cannot represent.
  * Returns false if there is none to tell: it was popped, and ends with its
- * transaction; or its session is over, and it is going to be put back.
+ * transaction; or its session is over, and it is going to be put back.  The
+ * caller holds no lock of ours, for the clock may be found to have been set.
  */
 static inline bool
 leases_until(const LeaseInfo *lease, TimestampTz *until)
@@ -124,11 +145,13 @@ leases_near_end(const LeaseInfo *lease, int64 usual, TimestampTz now)
 extern Size leases_shmem_size(void);
 extern void leases_shmem_init(void *area, bool found);
 
+/* Granting: lease_table.c, leases.c */
 extern int	leases_reserve(int n);
 extern void leases_return_reserved(void);
 extern LeaseGrant leases_grant(LeaseInfo *lease, const SessionRef *session,
 							   bool counted);
 
+/* Finding, settling and ending: leases.c, receipts in lease_receipts.c */
 extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
 extern bool leases_look(const LeaseRef *ref, LeaseInfo *lease);
@@ -149,29 +172,39 @@ extern bool leases_drop(const LeaseRef *ref, bool used, LeaseInfo *lease);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline,
 						  LeaseInfo *lease);
 
+/* Durable leases: lease_restore.c, the last one in lease_receipts.c */
 extern void leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid);
 extern LeaseRestored leases_restore_durable(const DurableLease *durable,
 											LeaseRef *ref);
 extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 
+/* What groups count of them: leases.c, lease_counts.c */
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern bool leases_count_row(int queue, int64 task, LeaseInfo *lease);
 extern void leases_count_anew(int queue);
 extern void leases_leave_groups(int queue);
 extern bool leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
 extern bool leases_task_written(int queue, int64 task, bool overflow);
+
+/* When they run out: lease_wheel.c */
 extern void leases_tick(TimestampTz now);
 extern void leases_end_sessions(void);
 extern void leases_end_vain(const LeaseRef *ref);
 extern int	leases_of_session(const SessionRef *session, LeaseRef **refs);
 extern int	leases_expired(int queue, int max, LeaseInfo *leases);
 extern TimestampTz leases_next_deadline(TimestampTz now);
+
+/* All of a queue, or of the server: leases.c */
 extern int	leases_count(int queue, int *overflow);
 extern int	leases_list(LeaseInfo **leases);
+
+/* Across a restart, in the postmaster: lease_restore.c */
 extern uint32 leases_salt(void);
 extern void leases_set_salt(uint32 salt);
 extern int	leases_save(int number, SavedLease *saved);
 extern void leases_restore(const SavedLease *saved);
+
+/* A queue is gone: leases.c */
 extern void leases_forget_queue(int queue);
 
 /* lease_file.c */
