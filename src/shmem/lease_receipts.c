@@ -6,6 +6,22 @@
  * Most lead to their lease.  Those of leases that were restored into another
  * entry than they had (moved) are looked for, in chains by token.
  *
+ * A receipt is a uuid of version 8 (RFC 9562: custom), from the left:
+ *
+ *	 32 bits	number of the entry
+ *	 16 bits	number of the node, as it was when the receipt was made
+ *	  4 bits	version
+ *	 12 bits	salt of the server's start
+ *	  2 bits	variant
+ *	 62 bits	token, never 0
+ *
+ * After a crash the salt is a new one, so receipts of before do not lead to
+ * entries: they are looked for among the moved.  The token is what cannot be
+ * guessed.
+ *
+ * Locking: none to take a receipt apart or to make one; moved_lock for the
+ * chains of the moved, inside the partition's lock or alone.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -29,9 +45,9 @@ lease_usual_receipt(uint32 entry)
 }
 
 /*
- * The receipt of a lease: entry, node, salt and token, in a uuid of version 8
- * (RFC 9562: custom).  Every bit of it counts but those of the node, which say
- * where to go with it: the number may change while the lease lives.
+ * The receipt of a lease.  Every bit of it counts but those of the node, which
+ * say where to go with it: the number may change while the lease lives.  Of a
+ * moved lease it is what was written with the lease, and all bits count.
  */
 void
 leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
@@ -63,7 +79,8 @@ lease_split_receipt(const pg_uuid_t *receipt, uint64 *high, uint64 *token)
 
 /*
  * The lease that a receipt names, if it can be one of this server's that is
- * not moved.
+ * not moved.  Looks at no lease: that the lease is there, and which one it is,
+ * the caller learns when it looks or settles by *ref.
  */
 bool
 leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref)
@@ -87,6 +104,10 @@ moved_chain(uint64 token)
 /*
  * The moved lease of this database that a receipt names.  A database that was
  * made of another one has its leases, too, with their receipts.
+ *
+ * moved_lock keeps token, queue and receipt of what is in a chain as they are,
+ * for a lease leaves its chain before it ends.  It may end as soon as the lock
+ * is released: the token in *ref tells.
  */
 bool
 leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref)
@@ -107,7 +128,11 @@ leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref)
 	return number != NO_ENTRY;
 }
 
-/* The lease has a receipt that does not lead to it. */
+/*
+ * The lease has a receipt that does not lead to it, of which this is the first
+ * half, with the node.  It is in use, with its token set, and stays moved until
+ * it ends.
+ */
 void
 lease_move(uint32 number, uint64 receipt)
 {
@@ -124,6 +149,10 @@ lease_move(uint32 number, uint64 receipt)
 	LWLockRelease(&lease_table->moved_lock);
 }
 
+/*
+ * A moved lease ends: nothing finds it by its receipt any more.  Its token is
+ * still there.
+ */
 void
 lease_unlink_moved(uint32 number)
 {

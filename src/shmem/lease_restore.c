@@ -5,6 +5,14 @@
  *	  shutdown leaves (lease_file.c), and durable ones from their rows
  *	  (durable_leases.c).
  *
+ * A lease of the file has the entry, the token and the salt that it had, so its
+ * receipt leads to it.  One of a row gets another entry, and its receipt is
+ * found among the moved; if it is there from the file the row only says that it
+ * is durable.
+ *
+ * Locking: as in lease_table.c for durable leases.  The rest runs in the
+ * postmaster, without locks.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -21,7 +29,11 @@
  */
 
 /*
- * A lease has a row in fairq.durable_lease now, or has it elsewhere.
+ * A lease has a row in fairq.durable_lease now, or has it elsewhere.  Called as
+ * soon as the row is written, by the transaction that has written it: from then
+ * on whoever ends the lease looks for the row there.  If that transaction rolls
+ * back the place leads nowhere, and is a hint anyway (durable_leases.c).  Does
+ * nothing if the lease is over; never fails.
  */
 void
 leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid)
@@ -39,6 +51,14 @@ leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid)
  * Grant a lease as it was before a crash, unless it is there.  For a new one
  * there has to be a reserved entry.  If its session is over it has run out.
  * LEASE_VOID: the task has another one, which is in ref then.
+ *
+ * The caller is the only one that reads the rows of the queue
+ * (queue_state_recovery_begin); leases that are there may be settled meanwhile.
+ * If the result is LEASE_RESTORED the lease has taken over what its group has
+ * counted for it; else the caller takes that back.  Never fails.
+ *
+ * A lease that is there already, from the file or from an earlier reading, is
+ * told where its row is now.  It keeps its deadline and its session.
  */
 LeaseRestored
 leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
@@ -86,6 +106,7 @@ leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
 	}
 	if (result == LEASE_RESTORED || result == LEASE_KNOWN)
 	{
+		/* Its token is set by now, which says in which chain it is moved. */
 		lease = &lease_entries[number];
 		lease->durable = true;
 		lease_durables[number].tid = durable->durable_tid;
@@ -103,6 +124,10 @@ leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
  * ----------------------------------------------------------------
  */
 
+/*
+ * The salt of receipts: 12 bits.  That of the start before is set again before
+ * any lease is restored, so that receipts stay good.
+ */
 uint32
 leases_salt(void)
 {
@@ -120,6 +145,9 @@ leases_set_salt(uint32 salt)
  * are none from here on.  If its session is over (that of a connection is)
  * the lease has run out, and the task has not been put back yet: that it was
  * tried must not be forgotten.
+ *
+ * All other processes have ended, so no lease is settling.  One that is held in
+ * vain has no task, and is not kept.
  */
 int
 leases_save(int number, SavedLease *saved)
@@ -148,7 +176,14 @@ leases_save(int number, SavedLease *saved)
 }
 
 /*
- * Grant a lease as it was, if it fits.
+ * Grant a lease as it was, if it fits.  Called in the order of their entries,
+ * when the queues and the sessions have been restored.  Sizes may have been set
+ * lower since, and with them a lease is forgotten whose entry, queue or session
+ * is beyond; so is one of a task that has one.
+ *
+ * Its group is not known (leases_adopt), nor is its task counted: that is made
+ * good when the rows are read.  Without a session it is excused until it is
+ * extended, for its worker could not reach the server.
  */
 void
 leases_restore(const SavedLease *saved)
