@@ -3,9 +3,17 @@
  * lease_wheel.c
  *	  When leases run out.
  *
- * The timing wheels of the partitions (the head of leases.c says what they are)
- * are turned here, and what has run out is found.  To link a lease is a matter
- * of a few instructions, which are in lease_table.h.
+ * The timing wheels of the partitions (the head of lease_table.c says what they
+ * are) are turned here, and what has run out is found.  To link a lease is a
+ * matter of a few instructions, which are in lease_table.h.
+ *
+ * A wheel is turned by whatever process comes first in a tick, of any database.
+ * It moves leases to the list of the expired and wakes the workers of their
+ * databases.  A pass over a queue then asks for those of the queue, settles
+ * them, and puts their tasks back.
+ *
+ * Locking: as in lease_table.c.  Each function takes the partitions' locks
+ * itself, one at a time; the caller holds none of ours.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,6 +35,9 @@
 /*
  * Set the wheel of a partition to now, forward or back.  If that is because
  * the clock was set, leases last as long as they would have.
+ *
+ * All slots are emptied before the tick changes, and each lease is linked anew,
+ * for its slot depends on both.  Those that have run out stay so.
  */
 static void
 wheel_set(Partition *partition, TimestampTz now, const ClockStep *step)
@@ -62,7 +73,11 @@ wheel_set(Partition *partition, TimestampTz now, const ClockStep *step)
 	unlock_partition(partition);
 }
 
-/* The clock was set. */
+/*
+ * The clock was set.  Called in the process that sees that first
+ * (wall_clock_check).  The shared tick is set, too: if the clock was set back
+ * leases_tick would find it ahead, and set the wheels once more.
+ */
 void
 leases_clock_set(const ClockStep *step)
 {
@@ -74,6 +89,9 @@ leases_clock_set(const ClockStep *step)
 /*
  * Turn the wheel of a partition to a tick: what has expired goes to the list
  * of the expired; what is settling, or runs for another round, stays.
+ *
+ * Another process may have turned it further: then nothing is done.  If it was
+ * not turned for more than a round each slot is looked at once.
  */
 static void
 wheel_turn(Partition *partition, int64 tick, TimestampTz now)
@@ -96,6 +114,8 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 			if (lease->deadline <= now)
 			{
 				wheel_unlink(partition, number);
+
+				/* It expires if its transaction rolls back (race 5). */
 				if (lease->state == LEASE_SETTLING)
 					wheel_link(partition, number, (tick + SETTLING_TICKS) % WHEEL_SLOTS);
 				else
@@ -115,6 +135,9 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 /*
  * Look once a tick what has expired.  The first caller of a tick does the
  * work, which is in proportion to what expires.
+ *
+ * now is the caller's time.  When this returns another process may still be
+ * turning the wheels, and it wakes the worker for what it finds.
  */
 void
 leases_tick(TimestampTz now)
@@ -122,7 +145,7 @@ leases_tick(TimestampTz now)
 	int64		tick = now / TICK_USECS;
 	uint64		turned = pg_atomic_read_u64(&lease_table->tick);
 
-	/* By whoever had read a clock that was set since. */
+	/* By a process that had read a clock which was set since. */
 	if ((int64) turned > tick + AHEAD_TICKS &&
 		pg_atomic_compare_exchange_u64(&lease_table->tick, &turned, tick))
 	{
@@ -139,6 +162,10 @@ leases_tick(TimestampTz now)
 /*
  * Sessions were closed: their leases have run out.  Looks at all leases there
  * are, for sessions that end with leases are few.
+ *
+ * Called after sessions_overdue has said so.  A lease that begins behind the
+ * walk, by a claim that has seen its session alive, is found by the next one, a
+ * second later.  One that is settling runs out if its transaction rolls back.
  */
 void
 leases_end_sessions(void)
@@ -177,6 +204,10 @@ leases_end_sessions(void)
  * The task of a lease is gone, which has been found out otherwise than by
  * whoever settles it: from now on it cannot be settled, and it has run out.
  * One that is settling ends when that commits, and has run out if it does not.
+ *
+ * This is for a task whose row was removed while another transaction settles
+ * its lease (race 28), and for one whose row is found to be gone
+ * (lease_rows.c).  The caller wakes the worker.
  */
 void
 leases_end_vain(const LeaseRef *ref)
@@ -204,7 +235,7 @@ leases_end_vain(const LeaseRef *ref)
  * all leases there are, first without a lock: an entry may become another
  * lease any time, and shows the old session with the new token then.  Under
  * the lock it is one lease, of the session whose slot it keeps; and its token
- * names it for ever.
+ * names it for ever.  When this returns any of them may be over.
  */
 int
 leases_of_session(const SessionRef *session, LeaseRef **refs)
@@ -242,7 +273,10 @@ leases_of_session(const SessionRef *session, LeaseRef **refs)
 }
 
 /*
- * Up to max leases of a queue that have expired.  Returns how many.
+ * Up to max leases of a queue that have expired.  Returns how many.  leases has
+ * room for max.  They are copies: the caller, a pass, settles each one with
+ * leases_settle_expired, which looks whether it is still so.  Those that it
+ * cannot put back stay in the list of the expired, or return there.
  */
 int
 leases_expired(int queue, int max, LeaseInfo *leases)
@@ -277,6 +311,11 @@ leases_expired(int queue, int max, LeaseInfo *leases)
  * When the next lease of the server may run out: never later than it does, and
  * DT_NOEND if there is none.  Without locks; a lease that is granted meanwhile
  * is announced by whoever claims.
+ *
+ * It is the time of a tick, for leases run out by ticks; too early if what is
+ * in its slot runs for another round.  Those that have run out are not looked
+ * at: the worker was woken for them.  A lease may become one of them, or live
+ * again, at any moment, so the caller asks once (race 16).
  */
 TimestampTz
 leases_next_deadline(TimestampTz now)
