@@ -14,9 +14,11 @@
  * recovers, tasks may have been worked on elsewhere since, under other leases.
  *
  * The file is removed as soon as it has been looked at: it must never be read
- * twice.  It has a version and a checksum, and its contents are checked all
- * the same; a file that does not fit is left unread with a line in the log.
- * Nothing depends on it but who holds which task.
+ * twice.  Should a crash of the machine bring it back, it is refused: the
+ * control file tells that the server has run since.  It has a version and a
+ * checksum, and its contents are checked all the same; a file that does not fit
+ * is left unread with a line in the log.  Nothing depends on it but who holds
+ * which task.
  *
  * All of this runs in the postmaster, before and after all other processes, so
  * nothing is locked.
@@ -44,6 +46,12 @@
 
 #define LEASE_FILE		PGSTAT_STAT_PERMANENT_DIRECTORY "/pgfairq.leases"
 #define LEASE_FILE_MAGIC	0x46514C06	/* change it with any of the structs */
+
+/*
+ * The file is a header, and as many SavedQueue, SavedSession and SavedLease as
+ * it says, in this order: a lease is restored only if its queue is there.  All
+ * are as they are in memory, with padding that is zero.
+ */
 
 /* Which shutdown it was: there is no other one of the same. */
 typedef struct Shutdown
@@ -108,6 +116,7 @@ will_recover(void)
 	return false;
 }
 
+/* Write a part of the file, and take it into the checksum. */
 static void
 write_part(FILE *file, const void *data, size_t size, pg_crc32c *crc)
 {
@@ -117,7 +126,12 @@ write_part(FILE *file, const void *data, size_t size, pg_crc32c *crc)
 }
 
 /*
- * The postmaster exits: write the file, if that is a clean shutdown.
+ * The postmaster exits: write the file, if that is a clean shutdown.  All other
+ * processes have ended, and what they owed is done: no lease is settling.
+ *
+ * The header is written twice: first for its place, and at the end with the
+ * counts and the checksum.  The file has its name only when it is complete and
+ * on disk.  Errors are logged: a shutdown does not fail for want of the file.
  */
 static void
 save(int code, Datum arg)
@@ -166,6 +180,7 @@ save(int code, Datum arg)
 	FIN_CRC32C(header.crc);
 	if (header.leases == 0 && header.sessions == 0)
 	{
+		/* Nothing to keep: the next start does without. */
 		FreeFile(file);
 		unlink(LEASE_FILE ".tmp");
 		return;
@@ -203,7 +218,8 @@ read_part(FILE *file, void *data, size_t size, pg_crc32c *crc)
 
 /*
  * Go through the file after the header.  Without restore only the checksum is
- * looked at.  Returns whether it is right.
+ * looked at.  Returns whether it is right.  With restore each part is handed on
+ * as it is read: so the caller goes through the file without it before.
  */
 static bool
 read_parts(FILE *file, const LeaseFileHeader *header, bool restore)
@@ -239,6 +255,11 @@ read_parts(FILE *file, const LeaseFileHeader *header, bool restore)
 	return EQ_CRC32C(crc, header->crc);
 }
 
+/*
+ * The server starts: read the file, if it is of the last shutdown, and remove
+ * it whether it is or not.  One that is not in force is named in the log, and
+ * the server starts without leases.
+ */
 static void
 load(void)
 {
@@ -269,6 +290,7 @@ load(void)
 	else if (ours && read_parts(file, &header, false) &&
 			 fseek(file, sizeof(header), SEEK_SET) == 0)
 	{
+		/* First the salt, which the receipts of these leases have. */
 		leases_set_salt(header.salt);
 		(void) read_parts(file, &header, true);
 	}
@@ -281,7 +303,9 @@ load(void)
 }
 
 /*
- * Shared memory has been set up.  Called in the postmaster only.
+ * Shared memory has been set up.  Called in the postmaster only, at a start and
+ * after a crash: shared memory is new then, and so is the list of functions
+ * that are called at exit.  After a crash there is no file to load.
  */
 void
 lease_file_startup(void)
