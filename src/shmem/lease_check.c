@@ -6,6 +6,10 @@
  * A lease is in the chain of its task, once, and in one list of its
  * partition's wheel, which is linked both ways.
  *
+ * A partition and the free list are looked at where their lock is about to be
+ * released, for others would go by what is wrong there.  A lease is looked at
+ * before it leaves a list or its chain: after that it may be in none.
+ *
  * Locking: as in lease_table.c.
  *
  *-------------------------------------------------------------------------
@@ -16,7 +20,7 @@
 
 #ifdef USE_ASSERT_CHECKING
 
-/* One look in so many is at a whole partition. */
+/* One look in so many, of this process, is at a whole partition. */
 #define CHECK_ALL_EVERY	64
 
 /* So many free entries are looked at. */
@@ -25,7 +29,8 @@
 static uint32 looks = 0;
 
 /*
- * A lease of a partition that is locked is in one list of the wheel.
+ * A lease of a partition that is locked is in one list of the wheel.  Looks at
+ * the lease and at its neighbours, not at the list as a whole.
  */
 void
 lease_check_wheel(const Partition *partition, uint32 number)
@@ -43,7 +48,8 @@ lease_check_wheel(const Partition *partition, uint32 number)
 }
 
 /*
- * A lease of a partition that is locked is where it should be.
+ * A lease of a partition that is locked is where it should be: it is the one
+ * that a search for its task finds, and is in the wheel.
  */
 void
 lease_check(const Partition *partition, uint32 number)
@@ -63,7 +69,8 @@ lease_check(const Partition *partition, uint32 number)
 
 /*
  * A partition that is locked has as many leases as are counted, each of them
- * in one list of its wheel.
+ * in one list of its wheel.  The number is compared at each step, for a list
+ * that is wrong may be a ring.
  */
 void
 lease_check_partition(const Partition *partition)
@@ -89,7 +96,9 @@ lease_check_partition(const Partition *partition)
 }
 
 /*
- * The free list, whose lock is held, has entries of no lease.
+ * The free list, whose lock is held, has entries of no lease.  Its first ones
+ * are looked at.  Their state may be read without a partition's lock, for no
+ * backend enters an entry that is in the list.
  */
 void
 lease_check_free(void)

@@ -20,6 +20,10 @@
  * The row of a task is being counted, and locked.  If the task has a lease,
  * which goes into *info, that lease's end counts it (if its group is known).
  * Returns whether it has one.
+ *
+ * The caller holds the row's page locked exclusively, so that no claim comes
+ * between this and the note that the row is counted (counts.counted).  If the
+ * group is not known it has the lease adopted, and asks again.
  */
 bool
 leases_count_row(int queue, int64 task, LeaseInfo *info)
@@ -37,7 +41,9 @@ leases_count_row(int queue, int64 task, LeaseInfo *info)
 }
 
 /*
- * The rows of a queue are going to be counted.
+ * The rows of a queue are going to be counted: no task of a lease is, as yet.
+ * Leases that are granted meanwhile go by where their rows are
+ * (queue_state_is_counted).
  */
 void
 leases_count_anew(int queue)
@@ -61,7 +67,8 @@ leases_count_anew(int queue)
 
 /*
  * The groups of a queue are others from now on: the leased tasks count for none
- * until they are adopted.  Never fails.
+ * until they are adopted.  The caller has the queue's table locked against all
+ * others, so no lease begins meanwhile.  Never fails.
  */
 void
 leases_leave_groups(int queue)
@@ -91,7 +98,7 @@ leases_leave_groups(int queue)
 
 /*
  * A task was removed, not by who has it leased: it is not counted any more.
- * Returns whether it is leased.
+ * Returns whether it is leased.  Called at commit.
  */
 bool
 leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
@@ -109,7 +116,8 @@ leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
 
 /*
  * The row of a task was written with SQL.  If the task is leased its lease's
- * end counts it.  Returns whether it is.
+ * end counts it, and the caller, which has counted it, takes that back.
+ * Returns whether it is.  Called at commit.
  */
 bool
 leases_task_written(int queue, int64 task, bool overflow)

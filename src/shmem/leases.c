@@ -170,8 +170,8 @@ leases_look(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * The lease on a task.  Returns false if there is none.  A claim may grant one a
- * moment later, but not while the row's page is locked exclusively, nor when
+ * The lease on a task.  Returns false if there is none.  A claim may grant one
+ * a moment later, but not while the row's page is locked exclusively, nor when
  * the row is deleted.
  */
 bool
