@@ -39,6 +39,10 @@
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
+/*
+ * The lock guards which entries are in use, and of what.  An entry stays where
+ * it is while it is in use: leases, lanes and groups have the queue's number.
+ */
 typedef struct QueueDirectory
 {
 	LWLock		lock;
@@ -67,7 +71,8 @@ queue_state_shmem_init(void *area, bool found)
 }
 
 /*
- * The shared state of a queue, or NULL.
+ * The shared state of a queue, or NULL.  The result is good for as long as the
+ * caller has the directory locked, or the queue's relation.
  */
 QueueState *
 queue_state_search(Oid database, Oid relation)
@@ -101,6 +106,10 @@ queue_state_init_limits(QueueLimits *limits)
 	pg_atomic_init_u64(&limits->next_token, (uint64) DT_NOEND);
 }
 
+/*
+ * Set up an entry that is not in use.  Nothing is known of the queue's rows
+ * then: all that is held is to be looked at, and unique keys may be remembered.
+ */
 static void
 queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 {
@@ -159,7 +168,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 }
 
 /*
- * Make the shared state of a queue that has none; NULL: there is no room.
+ * Make the shared state of a queue that has none; NULL: there is no room.  The
+ * caller sets up what others keep by the queue's number before it unlocks.
  */
 QueueState *
 queue_state_make(Oid database, Oid relation, int classes)
@@ -179,7 +189,7 @@ queue_state_make(Oid database, Oid relation, int classes)
 }
 
 /*
- * Is there no room for another queue?
+ * Is there no room for another queue?  That may be otherwise at once.
  */
 bool
 queue_state_full(void)
@@ -194,7 +204,8 @@ queue_state_full(void)
 }
 
 /*
- * The shared state of a queue of this database, or NULL.
+ * The shared state of a queue of this database, or NULL.  A caller without a
+ * lock on the relation may read what is another queue's by then: a hint.
  */
 QueueState *
 queue_state_find(Oid relation)
@@ -207,6 +218,12 @@ queue_state_find(Oid relation)
 	return queue;
 }
 
+/*
+ * The entry of a number, whether it is in use or not.  A queue's leases, lanes
+ * and groups go before its entry does: a caller that has one of them locked
+ * finds its queue here.  To others, without a lock on the relation, the entry
+ * is a hint: it may be another queue's by now.
+ */
 QueueState *
 queue_state_by_number(int number)
 {
@@ -270,7 +287,8 @@ queue_state_next(int *number)
 
 /*
  * Rows of a queue of this database may have been written without anybody being
- * told: have the next who opens it read them anew.
+ * told: have the next who opens it read them anew.  Never fails: called at
+ * commit.  No file has the number that is noted, so check_file() starts over.
  */
 void
 queue_state_read_again(Oid relation)
@@ -291,7 +309,9 @@ queue_state_read_again(Oid relation)
 /*
  * Begin to read what shared memory does not know of a queue: one at a time.
  * True: the caller reads it, and says when it is done.  False: it is known;
- * if another backend is reading it, that is waited for.
+ * if another backend is reading it, that is waited for.  what is a field of
+ * queue->recovery.  No deadlock is detected there: which heavyweight locks the
+ * reading takes, the caller has to take before this.
  */
 bool
 queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
@@ -308,6 +328,7 @@ queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
 
 		if (before != QUEUE_RECOVERING)
 			return before == QUEUE_UNKNOWN;
+		/* Join, then look: an end that comes after the look wakes us. */
 		ConditionVariablePrepareToSleep(&queue->recovery.done);
 		if (*(volatile QueueRecovery *) what == QUEUE_RECOVERING)
 			ConditionVariableSleep(&queue->recovery.done,
@@ -317,7 +338,9 @@ queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
 }
 
 /*
- * It is known; or, with QUEUE_UNKNOWN, another backend has to read it.
+ * It is known; or, with QUEUE_UNKNOWN, another backend has to read it.  For the
+ * one that recovery_begin told to read, also at its error or its exit.  Never
+ * fails.
  */
 void
 queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
@@ -334,7 +357,8 @@ queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
  * Let all processes go by what a backend has read of a queue's settings, when
  * settings was their count of changes.  Not if there was one since: what was
  * read may be old, and is read again by whoever opens the queue next.
- * Returns whether that changes what groups may have.
+ * Returns whether that changes what groups may have, which the caller then
+ * carries out (group_limits_defaults_changed).  Takes the queue's lock.
  */
 bool
 queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 settings)
@@ -353,6 +377,7 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 		queue->limits.subgroup_defaults = public->subgroup_defaults;
 		SpinLockAcquire(&queue->ids.mutex);
 		queue->ids.node = public->node;
+		/* What is left of the number before is not given out: race 24. */
 		if (queue->ids.end < NODE_FIRST_ID(public->node))
 			queue->ids.next = queue->ids.end;
 		check_ids(&queue->ids);
@@ -365,7 +390,7 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 /*
  * What groups may have that were not given anything has changed, and that has
  * committed.  Counted in the same moment, so that no backend publishes what
- * was before.
+ * was before.  Never fails.  Groups that may go on are the caller's to wake.
  */
 void
 queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults,
@@ -381,7 +406,8 @@ queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults,
 /*
  * Groups of a queue are divided from now on, or are not any more, and that has
  * committed: what is known of them is of others.  Whoever opens the queue next
- * reads its rows anew, and what groups were given.  Never fails.
+ * reads its rows anew, and what groups were given.  Never fails.  The caller
+ * has the relation locked exclusively, and then has leases leave their groups.
  */
 void
 queue_state_regroup(QueueState *queue)
@@ -396,7 +422,8 @@ queue_state_regroup(QueueState *queue)
 /*
  * Reserve room for n tasks more, of the max that the queue may have.  Those of
  * open transactions count, the dead do not.  What is reserved is given back
- * when the transaction has ended and its tasks are counted.
+ * when the transaction has ended and its tasks are counted: in between they
+ * count twice, never not at all.  False: nothing is reserved.
  */
 bool
 queue_state_reserve(QueueState *queue, int n, int64 max)
@@ -419,6 +446,7 @@ queue_state_reserve(QueueState *queue, int n, int64 max)
 	return true;
 }
 
+/* Give back room for n tasks.  Never fails: for the end of transactions. */
 void
 queue_state_unreserve(QueueState *queue, int n)
 {
@@ -428,8 +456,10 @@ queue_state_unreserve(QueueState *queue, int n)
 
 /*
  * Take up to n ids from the block at hand.  Returns how many, from *first on;
- * 0: the block is used up and the caller fetches another one.  *wake_sweep: it
- * is some time since the last one took any, and the sweep has to be woken.
+ * 0: the block is used up and the caller fetches another one, which is to begin
+ * at *first or later.  *wake_sweep: it is some time since the last one took
+ * any, and the sweep has to be woken.  The caller has a transaction id by now:
+ * once that is over the sweep knows that no row of these ids is still to come.
  */
 int
 queue_state_take_ids(QueueState *queue, int n, int64 *first, bool *wake_sweep)
@@ -483,7 +513,9 @@ queue_state_recount(QueueState *queue)
 }
 
 /*
- * A held task may have nothing before it any more: have a pass look at it.
+ * A held task may have nothing before it any more: have a pass look at it.  If
+ * there are too many of them, it looks at all from the lowest of the others on.
+ * Never fails.  The caller has the worker come.
  */
 void
 queue_state_look(QueueState *queue, int64 task)
@@ -514,6 +546,7 @@ queue_state_look_from(QueueState *queue, int64 from)
 /*
  * Take what is to be looked at: the result says how many tasks there are, which
  * has room for HELD_LOOKS, and *from from where on all (PG_INT64_MAX: none).
+ * From now on the caller alone knows of them, and notes them for a rollback.
  */
 int
 queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from)
@@ -531,6 +564,7 @@ queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from)
 	return n;
 }
 
+/* Is there any?  Without the lock, so this may be a moment late. */
 bool
 queue_state_has_looks(QueueState *queue)
 {
@@ -560,7 +594,8 @@ queue_state_outlived(QueueState *queue, int64 task)
 
 /*
  * Take those that are to be looked at: tasks has room for OUTLIVED_TASKS.
- * Returns how many.
+ * Returns how many.  The caller notes that it has them: if it rolls back, all
+ * that has expired is read again (pending_outlived_taken).
  */
 int
 queue_state_take_outlived(QueueState *queue, int64 *tasks)
@@ -578,6 +613,7 @@ queue_state_take_outlived(QueueState *queue, int64 *tasks)
 
 /*
  * The ids that were given out since the start are from *first on, below *end.
+ * Both are 0 if none was.
  */
 void
 queue_state_ids(QueueState *queue, int64 *first, int64 *end)
@@ -590,7 +626,8 @@ queue_state_ids(QueueState *queue, int64 *first, int64 *end)
 
 /*
  * The sweep has looked at all ids below done: are these all, so that it may
- * sleep until another one is taken?
+ * sleep until another one is taken?  Whoever takes one after this look finds
+ * all_swept and wakes it; whoever took one before is seen here.
  */
 bool
 queue_state_sweep_sleeps(QueueState *queue, int64 done)
@@ -605,7 +642,8 @@ queue_state_sweep_sleeps(QueueState *queue, int64 done)
 
 /*
  * True for one caller each quarter of a second, who then looks at what need
- * not be looked at by every claim.
+ * not be looked at by every claim: doubts of lanes whose transactions may have
+ * ended.
  */
 bool
 queue_state_tick(QueueState *queue, TimestampTz now)
@@ -619,7 +657,8 @@ queue_state_tick(QueueState *queue, TimestampTz now)
 }
 
 /*
- * What is kept of a queue; false if there is none of this number.
+ * What is kept of a queue; false if there is none of this number.  Not locked:
+ * a caller that is not alone makes sure of it before anything depends on it.
  */
 bool
 queue_state_save(int number, SavedQueue *saved)
@@ -637,7 +676,7 @@ queue_state_save(int number, SavedQueue *saved)
 }
 
 /*
- * Set a queue up as it was, if it fits.
+ * Set a queue up as it was, if it fits.  For the postmaster at its start.
  */
 void
 queue_state_restore(const SavedQueue *saved)

@@ -26,7 +26,8 @@
 
 /*
  * One fair order: the tags of a priority class.  Queues of the policies
- * priority and time use the first one only, for its lanes.
+ * priority and time use the first one only, for its lanes.  Virtual time never
+ * goes back.  "Group lock" is the creation lock of group_table.c.
  */
 typedef struct QueueOrder
 {
@@ -53,7 +54,10 @@ typedef enum QueueRecovery
 	QUEUE_KNOWN
 } QueueRecovery;
 
-/* The reading of a queue's archive (archive.c). */
+/*
+ * The reading of a queue's archive (archive.c).  A cursor has its own mutex.
+ * The maintenance lock is a heavyweight one, held in a pass until its end.
+ */
 typedef struct ArchiveState
 {
 	IndexCursor cursor;			/* finished tasks, by when they were */
@@ -112,7 +116,10 @@ typedef struct QueueRemembered
 								 * again */
 } QueueRemembered;
 
-/* The ids of tasks, as far as they were taken from the sequence. */
+/*
+ * The ids of tasks, as far as they were taken from the sequence.  first <= next
+ * <= end; all are 0 before the first block is taken.
+ */
 typedef struct QueueIds
 {
 	slock_t		mutex;			/* guards the rest */
@@ -126,6 +133,9 @@ typedef struct QueueIds
 
 /*
  * What of a queue has been read from its rows: recovery.c, durable_restore.c.
+ * At most one backend reads each of the three, and the others that need it
+ * sleep.  Whether one is known is looked at without the mutex, and a backend
+ * that finds it is not goes by queue_state_recovery_begin.
  */
 typedef struct QueueRecoveries
 {
@@ -149,7 +159,10 @@ typedef struct MissingTask
 
 #define SWEEP_MISSING	512
 
-/* How far the tasks have been looked through for lost ones: sweep.c. */
+/*
+ * How far the tasks have been looked through for lost ones: sweep.c.  All of it
+ * is the pass's, under the maintenance lock.
+ */
 typedef struct QueueSweep
 {
 	TimestampTz begun_at;		/* of the last sweep */
@@ -221,6 +234,12 @@ typedef struct ClassShares
 	double		costs[FAIRQ_CLASSES];	/* of a task, usually */
 } ClassShares;
 
+/*
+ * A queue.  It is in use from queue_lifecycle_attach, by whoever opens its
+ * relation first, until queue_lifecycle_release, when that is gone.  In between
+ * the identity does not change.  Order of locks: directory, then lock, then
+ * those of groups; the mutexes are taken last, and nothing is locked under one.
+ */
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -327,12 +346,14 @@ extern void queue_state_outlived(QueueState *queue, int64 task);
 extern int	queue_state_take_outlived(QueueState *queue, int64 *tasks);
 extern bool queue_state_tick(QueueState *queue, TimestampTz now);
 
+/* Add to a counter, at once: see stats.c. */
 static inline void
 queue_state_count(QueueState *queue, QueueCounter counter, int64 n)
 {
 	pg_atomic_fetch_add_u64(&queue->tallies.n[counter], n);
 }
 
+/* How many tasks with an address are ready: see counts.ready. */
 static inline int64
 queue_state_ready(QueueState *queue)
 {
