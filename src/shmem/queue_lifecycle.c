@@ -7,6 +7,9 @@
  * its own part.  Here they are told that the queue is gone, or that its
  * settings have changed.
  *
+ * Locking: a queue is made and released with the directory locked exclusively,
+ * and each module takes its own locks under that.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -28,7 +31,10 @@
 #include "shmem/waiters.h"
 
 /*
- * The shared state of a queue of this database, made if there is none.
+ * The shared state of a queue of this database, made if there is none.  The
+ * caller has the relation locked, in any mode: the result is good until that is
+ * unlocked.  classes is 1, or FAIRQ_CLASSES under policy fair.  Raises an error
+ * if there is no room; the caller has tried gone_queues_release() before.
  */
 QueueState *
 queue_lifecycle_attach(Oid relation, int classes)
@@ -61,7 +67,10 @@ queue_lifecycle_attach(Oid relation, int classes)
 
 /*
  * Forget a queue whose relation is gone (or all of a database's, when
- * relation is InvalidOid): its leases, its lanes, its groups.
+ * relation is InvalidOid): its leases, its lanes, its groups.  No other process
+ * uses it: the relation, or the database, is gone for all but us.  Never
+ * fails: called when a transaction commits that has dropped a queue, and when
+ * one aborts that has made it.
  */
 void
 queue_lifecycle_release(Oid database, Oid relation)
@@ -77,6 +86,10 @@ queue_lifecycle_release(Oid database, Oid relation)
 			(OidIsValid(relation) && queue->relation != relation))
 			continue;
 
+		/*
+		 * Leases go first: one that ends counts its task again in its group,
+		 * and may begin the group's line in a lane.
+		 */
 		leases_forget_queue(number);
 		limit_room_forget_queue(number);
 		group_table_forget_queue(number);
@@ -86,6 +99,8 @@ queue_lifecycle_release(Oid database, Oid relation)
 		for (int class = 0; class < queue->classes; class++)
 			lane_table_give_back(&queue->orders[class].lanes);
 		queue->in_use = false;
+
+		/* Those that sleep for the queue wake up, and find that it is gone. */
 		waiters_queue_gone(number);
 		awaiters_look_again(number);
 	}
@@ -95,7 +110,9 @@ queue_lifecycle_release(Oid database, Oid relation)
 /*
  * Settings of a queue of this database have changed, and that has committed.
  * Other backends are sent invalidations a moment later, when those who waited
- * for the change may have looked already: so it is counted, too.
+ * for the change may have looked already: so it is counted, too, and all that
+ * sleep for tasks of the queue look anew.  Never fails: called at commit, and
+ * when a transaction is prepared.
  */
 void
 queue_lifecycle_settings_changed(Oid relation)

@@ -3,6 +3,11 @@
  * queue_order.c
  *	  One fair order: virtual time, and which tasks of the overflow are lost.
  *
+ * The overflow of a class is read again from the lower of two ids.  A task that
+ * is in no line lowers overflow_lost; a pass moves that to overflow_sought, and
+ * resets it when it has read all.  So what is lost meanwhile, and what a pass
+ * was looking for that failed, is for the next one.
+ *
  * Locking: the order's spinlock guards what is read and written here.
  *
  *-------------------------------------------------------------------------
@@ -47,7 +52,7 @@ queue_order_lost(const QueueOrder *order)
 /*
  * From which task on a pass has to read the overflow, which it then does (one
  * pass at a time) and says so.  If it fails, or is ended, the next one finds
- * what it was looking for.
+ * what it was looking for.  PG_INT64_MAX: there is nothing to read.
  */
 int64
 queue_order_take_lost(QueueOrder *order)
@@ -64,6 +69,10 @@ queue_order_take_lost(QueueOrder *order)
 	return result;
 }
 
+/*
+ * The pass has read all from what queue_order_take_lost() returned, and each
+ * group that has tasks there has been told of them.
+ */
 void
 queue_order_found_lost(QueueOrder *order)
 {
@@ -75,7 +84,8 @@ queue_order_found_lost(QueueOrder *order)
 /*
  * A task was claimed: virtual time is at least its start tag.  Unless that was
  * made up: then it is as far as one task may advance it, and charged from
- * there.
+ * there.  finish is its finish tag, which counts when the busy period ends
+ * (queue_order_idle).  One call may stand for a lot of tasks.
  */
 void
 queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
@@ -91,7 +101,8 @@ queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
 }
 
 /*
- * Tasks were claimed that were charged so much.
+ * Tasks were claimed that were charged so much, not divided by weights.  The
+ * sum never goes down, also when the claim is rolled back.
  */
 void
 queue_order_served(QueueOrder *order, double cost)
@@ -153,6 +164,10 @@ queue_order_raise(QueueOrder *order, VirtualTime floor)
 	return raised;
 }
 
+/*
+ * Virtual time as it is now: the start tag of a task that comes to a group that
+ * had nothing.  Under the spinlock, for it has two words.
+ */
 VirtualTime
 queue_order_virtual_time(QueueOrder *order)
 {

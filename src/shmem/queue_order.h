@@ -10,6 +10,10 @@
 
 #include "shmem/queue_state.h"
 
+/*
+ * None of these may fail.  Each takes the order's spinlock, for some
+ * instructions, so the caller may hold any lock of ours but that.
+ */
 extern void queue_order_overflow_lost(QueueState *queue, int class, int64 task);
 extern int64 queue_order_lost(const QueueOrder *order);
 extern int64 queue_order_take_lost(QueueOrder *order);
