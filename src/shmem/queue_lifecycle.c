@@ -68,8 +68,8 @@ queue_lifecycle_attach(Oid relation, int classes)
 /*
  * Forget a queue whose relation is gone (or all of a database's, when
  * relation is InvalidOid): its leases, its lanes, its groups.  No other process
- * uses it: the relation, or the database, is gone for all but us.  Never
- * fails: called when a transaction commits that has dropped a queue, and when
+ * uses it: its relation is gone or locked exclusively, or its database is gone.
+ * Never fails: called when a transaction commits that has dropped a queue, and when
  * one aborts that has made it.
  */
 void
