@@ -49,7 +49,10 @@
 
 SessionTable *session_table = NULL;
 
-/* The bound sessions that this backend has opened. */
+/*
+ * The bound sessions that this backend has opened, by number.  There may be
+ * some that are over, and whose slots have been given to other sessions.
+ */
 static uint32 *bound = NULL;
 static int	bound_count = 0;
 
@@ -101,7 +104,11 @@ sessions_shmem_init(void *area, bool found)
 	}
 }
 
-/* The connection closes: so do its bound sessions. */
+/*
+ * The connection closes: so do its bound sessions.  Their leases end in a pass,
+ * for which the worker is woken.  A slot that is not ours any more is told by
+ * its pid.
+ */
 static void
 close_bound(int code, Datum arg)
 {
@@ -122,6 +129,7 @@ close_bound(int code, Datum arg)
 	bound_count = 0;
 }
 
+/* Copy the session in a slot, counted from 0, whether it is over or not. */
 static void
 copy_session(int i, SessionInfo *info)
 {
@@ -167,7 +175,11 @@ client_address(void)
 }
 
 /*
- * Open a session.  ttl in microseconds; node is the number of this node.
+ * Open a session of the current role and database.  ttl in microseconds;
+ * is_bound: it ends with this backend, too; node is the number of this node,
+ * for the uuid.  *info tells what was opened.  It is in force at once, and is
+ * not undone by a rollback.  Raises an error if there is no slot left, or no
+ * memory; there is no session then.
  */
 void
 sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo *info)
@@ -178,6 +190,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 	int			found = -1;
 
 	Assert(ttl > 0);
+	/* As many bits as the uuid has for it; 0 is for a slot that is free. */
 	while (token == 0)
 	{
 		if (!pg_strong_random(&token, sizeof(token)))
@@ -216,6 +229,12 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 		strlcpy(session->name, name, NAMEDATALEN);
 		strlcpy(session->client, client, SESSION_CLIENT_MAX);
 		forget_quarantine(&session->quarantine);
+
+		/*
+		 * leases stays as it is: a claim under the session that had the slot
+		 * before may have counted one, and takes it back when it sees the
+		 * token (sessions_lease_begins).
+		 */
 		pg_atomic_write_u64(&session->deadline, now + ttl);
 		session_table->high_water = Max(session_table->high_water, i + 1);
 		copy_session(i, info);
@@ -247,7 +266,8 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 }
 
 /*
- * The uuid of a session: number, node and token, version 8.
+ * The uuid of a session: number, node and token, version 8.  It cannot be
+ * guessed, for the token is random.
  */
 void
 sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid)
@@ -264,7 +284,10 @@ sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid)
 }
 
 /*
- * The session of a uuid, if it lives and is of this database.
+ * The session of a uuid, if it lives and is of this database.  Returns false if
+ * not, also for a uuid that is none of ours.  It may end at any time after:
+ * whatever depends on it looks again, by the token.  Takes the table's lock,
+ * and may look at the clock, so the caller has no lock of ours.
  */
 bool
 sessions_find(const pg_uuid_t *uuid, SessionInfo *info)
@@ -298,7 +321,9 @@ sessions_find(const pg_uuid_t *uuid, SessionInfo *info)
 }
 
 /*
- * The worker of a session has been heard of.
+ * The worker of a session has been heard of: from now on what it loses counts,
+ * where the session was restored.  Without the lock, but the caller knows that
+ * the session has its slot: it has a lease, or has just had a heartbeat.
  */
 void
 sessions_seen(uint32 number)
@@ -309,7 +334,9 @@ sessions_seen(uint32 number)
 
 /*
  * A sign of life.  Returns false if the session is over: a heartbeat that comes
- * too late does not bring it back.
+ * too late does not bring it back.  True: it lives for its ttl from now on, in
+ * force at once, unless it is closed.  Takes no lock, for it comes often: the
+ * deadline is exchanged, and whoever ends a session writes 0 there.
  */
 bool
 sessions_heartbeat(const SessionRef *ref)
@@ -334,6 +361,10 @@ sessions_heartbeat(const SessionRef *ref)
 
 /*
  * End a session, whatever leases it still has.  Never fails: called at commit.
+ * It is excused if it still lives: one that has missed its ttl has lost its
+ * leases already.  The slot is free when the last of these has ended, which a
+ * pass of the worker sees to.  One that is over, or has another token, is left
+ * as it is.
  */
 void
 sessions_close(const SessionRef *ref)
@@ -352,7 +383,8 @@ sessions_close(const SessionRef *ref)
 
 /*
  * What is kept of a session; false if it does not live, or is bound to a
- * connection, which does not outlive the server.
+ * connection, which does not outlive the server.  For the postmaster when it
+ * ends: it is alone, so nothing is locked.
  */
 bool
 sessions_save(uint32 number, SavedSession *saved)
@@ -376,7 +408,9 @@ sessions_save(uint32 number, SavedSession *saved)
 
 /*
  * Open a session as it was, with another ttl to go: its worker could not send a
- * heartbeat while the server was down.
+ * heartbeat while the server was down.  It keeps its number and token, so the
+ * uuid that the worker has is good.  Does nothing if it does not fit.  For the
+ * postmaster when it starts, before it restores the leases.
  */
 void
 sessions_restore(const SavedSession *saved)
@@ -406,6 +440,8 @@ sessions_restore(const SavedSession *saved)
 
 /*
  * When the session of a lease ends, unless a heartbeat comes; 0: it is over.
+ * May look at the clock, so the caller has no lock of ours; a lease that it has
+ * read before may have ended since, and this be about another session.
  */
 TimestampTz
 sessions_alive_until(uint32 number)
@@ -449,7 +485,9 @@ sessions_closed(uint32 number)
 /*
  * A lease of the session begins, if the session is not over.  First it is
  * counted, then looked at: a session that has leases keeps its slot, so it
- * cannot become another one in between.
+ * cannot become another one in between.  Returns false, and has counted
+ * nothing, if it is over, or another one has its slot.  Takes no lock: called
+ * with the lease's partition locked, by each claim.
  */
 bool
 sessions_lease_begins(const SessionRef *ref)
@@ -468,6 +506,10 @@ sessions_lease_begins(const SessionRef *ref)
 	return false;
 }
 
+/*
+ * A lease of the session was restored, which is restored itself.  For the
+ * postmaster when it starts.
+ */
 void
 sessions_lease_restored(uint32 number)
 {
@@ -477,7 +519,10 @@ sessions_lease_restored(uint32 number)
 
 /*
  * A lease of the session ends.  With its last one a quarantine may end, too,
- * and its claims go on.
+ * and its claims go on.  Never fails: called under the lock of the lease's
+ * partition, also at commit and abort.  The queue that is told is read without
+ * the lock of the table: if it is another by now, some look in vain, and claims
+ * of a session in quarantine that sleep look each half second anyway.
  */
 void
 sessions_lease_ends(uint32 number)
@@ -493,8 +538,8 @@ sessions_lease_ends(uint32 number)
 }
 
 /*
- * What is known of the session of a lease, which keeps its slot.  Returns false
- * if it was one of before a restart.
+ * What is known of the session of a lease, which keeps its slot: the caller is
+ * settling it.  Returns false if it was one of before a restart.
  */
 bool
 sessions_look(uint32 number, SessionInfo *info)
@@ -509,7 +554,8 @@ sessions_look(uint32 number, SessionInfo *info)
 }
 
 /*
- * Copy all sessions into a palloc'd array.  Returns how many.
+ * Copy all sessions into a palloc'd array.  Returns how many.  They are of all
+ * databases, and of all roles, and some are over: the caller has to choose.
  */
 int
 sessions_list(SessionInfo **sessions)
@@ -527,7 +573,10 @@ sessions_list(SessionInfo **sessions)
 	return n;
 }
 
-/* Give a slot back: it is not a member of anything. */
+/*
+ * Give a slot back: it is not a member of anything.  Buckets that have it for
+ * their owner are dealt out anew by whoever asks next (session_buckets.c).
+ */
 static void
 forget_session(uint32 number)
 {
@@ -555,6 +604,9 @@ forget_session(uint32 number)
  * second, for a lease that began in the moment in which the session was
  * closed.  It costs a look at all leases there are, for however many
  * sessions.
+ *
+ * Never fails.  The caller has no lock of ours, and now is the time by the wall
+ * clock.  It is called in each pass, of whatever queue and database.
  */
 bool
 sessions_overdue(TimestampTz now)
@@ -593,7 +645,8 @@ sessions_overdue(TimestampTz now)
 }
 
 /*
- * When the next session of a database may be over; DT_NOEND: none.
+ * When the next session of a database may be over; DT_NOEND: none.  A heartbeat
+ * may put that off: then the worker comes for nothing once a ttl.
  */
 TimestampTz
 sessions_next_deadline(Oid database)

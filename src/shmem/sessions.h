@@ -22,7 +22,11 @@
 /* Bytes of a client's address. */
 #define SESSION_CLIENT_MAX	48
 
-/* Names a session, for ever: the number of its slot (from 1) and a token. */
+/*
+ * Names a session, for ever: the number of its slot (from 1) and a token, which
+ * is never 0 and has 62 bits.  What holds on to a session beyond a call keeps
+ * this, or a lease, which keeps the slot: then the number is enough.
+ */
 typedef struct SessionRef
 {
 	uint32		number;
@@ -30,7 +34,10 @@ typedef struct SessionRef
 	uint64		token;
 } SessionRef;
 
-/* What is known of a session: a copy for those who look. */
+/*
+ * What is known of a session: a copy for those who look.  It was true under the
+ * lock; deadline and leases may have changed since.
+ */
 typedef struct SessionInfo
 {
 	SessionRef	ref;
@@ -39,15 +46,18 @@ typedef struct SessionInfo
 	Oid			role;
 	int64		ttl;			/* microseconds */
 	TimestampTz opened_at;
-	TimestampTz deadline;
+	TimestampTz deadline;		/* it is over from then on; 0: closed */
 	bool		bound;
-	int			pid;
+	int			pid;			/* that opened it; 0: before a restart */
 	int			leases;
 	bool		excused;		/* what it held when it ended is not lost */
 	char		client[SESSION_CLIENT_MAX]; /* its address; empty: not known */
 } SessionInfo;
 
-/* What of a session is kept across a restart. */
+/*
+ * What of a session is kept across a restart: lease_file.c, whose number of
+ * version changes with this.
+ */
 typedef struct SavedSession
 {
 	SessionRef	ref;
@@ -61,6 +71,7 @@ typedef struct SavedSession
 extern Size sessions_shmem_size(void);
 extern void sessions_shmem_init(void *area, bool found);
 
+/* Only sessions_open() and sessions_list() allocate, and so may fail. */
 extern void sessions_open(const char *name, int64 ttl, bool bound, int node,
 						  SessionInfo *session);
 extern void sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid);
@@ -77,9 +88,11 @@ extern int	sessions_list(SessionInfo **sessions);
 extern bool sessions_save(uint32 number, SavedSession *saved);
 extern void sessions_restore(const SavedSession *saved);
 
+/* For leases.c: begin and end are called with the lease's partition locked. */
 extern bool sessions_lease_begins(const SessionRef *ref);
 extern void sessions_lease_restored(uint32 number);
 extern void sessions_lease_ends(uint32 number);
+/* For passes. */
 extern bool sessions_overdue(TimestampTz now);
 extern TimestampTz sessions_next_deadline(Oid database);
 
