@@ -8,7 +8,13 @@
  * members that live: they keep what they have as far as it is within their
  * share.
  *
- * Locking: as in session_table.h.
+ * A bucket's owner is the number of a session, which may be over: its buckets
+ * are dealt to others when one of these asks the next time.  Owners say who may
+ * begin a claim.  They say nothing of leases, so a task that is leased stays
+ * with its session when the bucket goes to another one.
+ *
+ * Locking: as in session_table.h.  The lock is taken with the queue's relation
+ * locked, or with the directory locked when the queue goes.
  *
  *-------------------------------------------------------------------------
  */
@@ -59,6 +65,11 @@ join_queue(uint32 queue_number, uint32 number)
  * Deal bucket_count buckets of a queue out between the sessions that live and
  * ask for them, of which the caller's is one.  Returns how many are the
  * caller's, and which; -1 if there are too many members.
+ *
+ * The caller has the queue's relation locked, and has just found session number
+ * alive.  buckets has room for bucket_count; they ascend.  Fails only for want
+ * of memory, before anything is locked.  It is in force at once.  Who had a
+ * bucket that is another's now hears of it when it claims from it.
  */
 int
 sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
@@ -90,7 +101,13 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 			next++;
 		}
 	}
-	/* There may have been more buckets before, with owners. */
+
+	/*
+	 * First all that is beyond the share of its owner is taken away, or of
+	 * one that is no member any more, whose share is 0.  Then what has no
+	 * owner goes to the members that lack some, in the order in which they
+	 * came.  There may have been more buckets before, with owners.
+	 */
 	for (int b = bucket_count; b < FAIRQ_MAX_BUCKETS; b++)
 		queue->owners[b] = NO_SESSION;
 	for (int b = 0; b < bucket_count; b++)
@@ -128,7 +145,9 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 }
 
 /*
- * A queue is gone: it has no members.
+ * A queue is gone: it has no members.  The next that is set up with its number
+ * begins without owners.  Never fails.  No session is dealt buckets of it any
+ * more, for that takes a lock on its relation.
  */
 void
 sessions_forget_queue(QueueState *queue)
@@ -151,7 +170,8 @@ sessions_forget_queue(QueueState *queue)
 /*
  * Of n buckets that a session wants to claim from, the first that is another's
  * by now, or none of the bucket_count that the queue has; -1: none.  A session
- * that never asked for its buckets may claim from all.
+ * that never asked for its buckets may claim from all.  A bucket that is dealt
+ * to another after this look is claimed from once more.
  */
 int
 sessions_lost_bucket(QueueState *queue, int bucket_count, uint32 number,

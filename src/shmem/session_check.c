@@ -3,6 +3,9 @@
  * session_check.c
  *	  Whether sessions are as they should be, in builds with assertions.
  *
+ * A session that is over is a member until the next one asks for its buckets,
+ * or until its slot is given back.  So what is looked at is the token.
+ *
  * Locking: as in session_table.h.
  *
  *-------------------------------------------------------------------------
@@ -16,6 +19,7 @@
 /* So many members are looked at, from one more on each time. */
 #define CHECK_MEMBERS	32
 
+/* Of this process. */
 static uint32 looks = 0;
 
 /*
