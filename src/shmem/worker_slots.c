@@ -54,6 +54,13 @@
 /* How long to wait for a worker to stop. */
 #define STOP_MSECS		10000
 
+/*
+ * A worker, or one that is to be.  A slot with a database that is not running
+ * is of a worker that has not begun yet, or of one that has ended and that the
+ * launcher has not seen to.  A running one has a latch.  The times are when its
+ * worker is to come at the latest, by the wall clock; PG_INT64_MAX: not before
+ * it is told.
+ */
 typedef struct WorkerSlot
 {
 	Oid			database;		/* InvalidOid: free */
@@ -67,6 +74,7 @@ typedef struct WorkerSlot
 	pg_atomic_uint64 next_schedule; /* and another */
 } WorkerSlot;
 
+/* One for each command that has a database fenced: they may be several. */
 typedef struct FencedDatabase
 {
 	Oid			database;
@@ -76,8 +84,8 @@ typedef struct FencedDatabase
 typedef struct WorkerSlotsState
 {
 	LWLock		lock;
-	ConditionVariable stopped;
-	Latch	   *launcher;
+	ConditionVariable stopped;	/* a worker is not running any more */
+	Latch	   *launcher;		/* in the proc array; NULL: there is none */
 	int			probe_count;	/* -1: all databases */
 	Oid			probes[MAX_PROBES];
 	uint32		reservations;	/* so far */
@@ -88,7 +96,10 @@ typedef struct WorkerSlotsState
 
 static WorkerSlotsState *state = NULL;
 
-/* The clock was set: whoever sleeps until a time has to look at it. */
+/*
+ * The clock was set: whoever sleeps until a time has to look at it.  Called in
+ * the process that has seen it, which has no lock of ours.
+ */
 static void
 wake_all(const ClockStep *step)
 {
@@ -138,6 +149,10 @@ worker_slots_shmem_init(void *area, bool found)
  * ----------------------------------------------------------------
  */
 
+/*
+ * The slot of a database, or NULL.  Without the lock: it may be given to
+ * another database at once.
+ */
 static WorkerSlot *
 slot_of(Oid database)
 {
@@ -149,7 +164,13 @@ slot_of(Oid database)
 	return NULL;
 }
 
-/* Have a worker come at a time, if that is before its next. */
+/*
+ * Have a worker come at a time, if that is before its next.  The caller has
+ * entered what is due before this.  So a worker that begins to look after it
+ * finds that, and one that has begun finds the time when it is done: time was
+ * PG_INT64_MAX since it began.  The latch is set after the time, for the worker
+ * resets it before it looks at the time.
+ */
 static void
 come_at(WorkerSlot *slot, pg_atomic_uint64 *time, TimestampTz when)
 {
@@ -169,8 +190,10 @@ come_at(WorkerSlot *slot, pg_atomic_uint64 *time, TimestampTz when)
 }
 
 /*
- * Something is due in a database at a time.  Never fails: called at the end of
- * transactions.
+ * Something is due in a database at a time, which is 0 if that is at once.
+ * Never fails: called at the end of transactions, under any lock, for it takes
+ * none.  Without a worker nothing happens: a claim that finds no task does the
+ * work then.
  */
 void
 worker_slots_wake_at(Oid database, TimestampTz when)
@@ -182,7 +205,8 @@ worker_slots_wake_at(Oid database, TimestampTz when)
 }
 
 /*
- * There is something to do for those who wait or listen.  Never fails.
+ * There is something to do for those who wait or listen, at a time.  Never
+ * fails, and takes no lock.  The worker does not look at the queues for it.
  */
 void
 worker_slots_errand_at(Oid database, TimestampTz when)
@@ -194,7 +218,8 @@ worker_slots_errand_at(Oid database, TimestampTz when)
 }
 
 /*
- * Schedules of a database have come or changed.  Never fails.
+ * Schedules of a database have come or changed.  Never fails, and takes no
+ * lock.  Called at commit, when the worker can see them.
  */
 void
 worker_slots_schedules(Oid database)
@@ -206,7 +231,9 @@ worker_slots_schedules(Oid database)
 }
 
 /*
- * Is a worker at work in this database?
+ * Is a worker at work in this database?  Without the lock: it may begin or end
+ * at any moment.  Whoever does a worker's work takes the locks that it does, so
+ * that both may do it.
  */
 bool
 worker_slots_alive(Oid database)
@@ -220,13 +247,17 @@ worker_slots_alive(Oid database)
 }
 
 /*
- * The extension was created in, or dropped from, a database.  Never fails.
+ * The extension was created in, or dropped from, a database.  Its worker looks
+ * whether it is needed, and the launcher whether there is to be one; this also
+ * reads which databases there are.  Never fails: called at commit.  Takes the
+ * lock.
  */
 void
 worker_slots_probe(Oid database)
 {
 	worker_slots_wake_at(database, 0);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	/* One too many to remember: the launcher looks at all. */
 	if (state->probe_count == MAX_PROBES)
 		state->probe_count = -1;
 	else if (state->probe_count >= 0)
@@ -236,6 +267,7 @@ worker_slots_probe(Oid database)
 	LWLockRelease(&state->lock);
 }
 
+/* As worker_slots_alive(), with the lock: what has ended is seen. */
 static bool
 still_running(Oid database)
 {
@@ -248,7 +280,10 @@ still_running(Oid database)
 	return running;
 }
 
-/* Ask the worker of a database to stop. */
+/*
+ * Ask the worker of a database to stop: it does when it has been over all of
+ * its queues.  One that has not begun yet finds it when it has.
+ */
 static void
 ask_to_stop(Oid database)
 {
@@ -270,6 +305,11 @@ ask_to_stop(Oid database)
 /*
  * Have no worker in a database, until worker_slots_unfence.  Returns when its
  * worker has stopped, or after some seconds if it does not.
+ *
+ * The caller has no lock of ours.  It may be interrupted while it sleeps, so it
+ * calls worker_slots_unfence also after an error.  A fence that is not lifted
+ * is over after FENCE_USECS.  If there are MAX_FENCED already the worker stops
+ * all the same, but the launcher may start another.
  */
 void
 worker_slots_fence(Oid database)
@@ -277,6 +317,7 @@ worker_slots_fence(Oid database)
 	TimestampTz now = GetCurrentTimestamp();
 	int64		give_up = wall_clock_real() + STOP_MSECS * INT64CONST(1000);
 
+	/* In one go: the launcher, which hears of the end, finds the fence. */
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	if (state->fenced_count < MAX_FENCED)
 	{
@@ -294,6 +335,10 @@ worker_slots_fence(Oid database)
 	ConditionVariableCancelSleep();
 }
 
+/*
+ * Lift one fence of a database, and have the launcher look whether it is to
+ * have a worker.  Does nothing more if it has none, for it is over.
+ */
 void
 worker_slots_unfence(Oid database)
 {
@@ -315,6 +360,7 @@ worker_slots_unfence(Oid database)
  * ----------------------------------------------------------------
  */
 
+/* No latch is set that may be another process's by then. */
 static void
 launcher_exit(int code, Datum arg)
 {
@@ -325,7 +371,9 @@ launcher_exit(int code, Datum arg)
 
 /*
  * The launcher has started, perhaps not for the first time: slots of workers
- * that do not run are free.
+ * that do not run are free.  One that an earlier launcher has had started, and
+ * that has not begun yet, finds that its reservation is gone.  Workers that run
+ * go on, and are found by worker_slots_find().  All databases are looked at.
  */
 void
 worker_slots_launcher_begin(void)
@@ -344,7 +392,9 @@ worker_slots_launcher_begin(void)
 
 /*
  * A slot for the worker of a database; -1 if all are taken.  The worker that
- * it is reserved for has to know which reservation it is.
+ * it is reserved for has to know which reservation it is.  The launcher, which
+ * alone calls this, sees to it that a database has one slot at most, and gives
+ * it back with worker_slots_unreserve().
  */
 int
 worker_slots_reserve(Oid database, uint32 *reservation)
@@ -366,6 +416,7 @@ worker_slots_reserve(Oid database, uint32 *reservation)
 		pg_atomic_write_u64(&slot->next_wake, PG_INT64_MAX);
 		pg_atomic_write_u64(&slot->next_errand, PG_INT64_MAX);
 		pg_atomic_write_u64(&slot->next_schedule, PG_INT64_MAX);
+		/* The times before this: from now on others find the slot. */
 		slot->database = database;
 		slot->reservation = *reservation = ++state->reservations;
 		result = i;
@@ -375,7 +426,8 @@ worker_slots_reserve(Oid database, uint32 *reservation)
 }
 
 /*
- * The worker is gone.  Returns how it ended.
+ * The worker is gone, or could not be started.  Returns how it ended:
+ * WORKER_FAILED if it did not come to say so.  The slot is free.
  */
 WorkerEnd
 worker_slots_unreserve(int slot)
@@ -411,7 +463,8 @@ worker_slots_find(Oid database)
 }
 
 /*
- * The worker of a database is one too many: the database is to have none.
+ * The worker of a database is one too many: the database is to have none.  That
+ * is not waited for: when it has ended the launcher's latch is set.
  */
 void
 worker_slots_dismiss(Oid database)
@@ -421,6 +474,10 @@ worker_slots_dismiss(Oid database)
 	LWLockRelease(&state->lock);
 }
 
+/*
+ * Is a database to have no worker?  Fences that are over, or of a time before
+ * the clock was set back, are forgotten.
+ */
 bool
 worker_slots_fenced(Oid database)
 {
@@ -441,7 +498,8 @@ worker_slots_fenced(Oid database)
 
 /*
  * Databases in which the extension may have been created since the last call,
- * up to max (at least MAX_PROBES).  *all: any may be concerned.
+ * up to max (at least MAX_PROBES).  *all: any may be concerned.  Returns how
+ * many; they are taken, so the caller looks at each of them now.
  */
 int
 worker_slots_probes(Oid *databases, int max, bool *all)
@@ -467,7 +525,8 @@ worker_slots_probes(Oid *databases, int max, bool *all)
 /*
  * The worker of a database has started.  Returns false if the slot is not its
  * own any more: the launcher that started it is gone, and the new one has given
- * the slot away, perhaps to another worker of the same database.
+ * the slot away, perhaps to another worker of the same database.  Then the
+ * caller exits; else it calls worker_slots_end(), however it ends.
  */
 bool
 worker_slots_begin(int slot, uint32 reservation)
@@ -492,7 +551,8 @@ worker_slots_begin(int slot, uint32 reservation)
 /*
  * The worker of a database ends, which is returned: the caller tells those who
  * wait.  The launcher may not be the one that started it, which would be told
- * by the postmaster.
+ * by the postmaster.  Such a launcher frees the slot as soon as it sees that it
+ * is not running: so the database is read before.
  */
 Oid
 worker_slots_end(int slot, WorkerEnd end)
@@ -511,6 +571,7 @@ worker_slots_end(int slot, WorkerEnd end)
 	return database;
 }
 
+/* Is the worker to end?  Asked each time that it wakes up. */
 bool
 worker_slots_stop_requested(int slot)
 {
@@ -525,7 +586,9 @@ worker_slots_stop_requested(int slot)
 
 /*
  * The worker begins to look what is due.  What becomes due from now on is
- * noted for when it has looked.
+ * noted for when it has looked.  The barrier: the time is reset before it
+ * looks.  Else a backend could enter something after the look, find the time as
+ * it was, early enough, and tell nothing.
  */
 void
 worker_slots_pass_begins(int slot)
@@ -551,6 +614,9 @@ worker_slots_schedules_begin(int slot)
 	pg_memory_barrier();
 }
 
+/*
+ * Set a time to when unless it is earlier already.  Returns what it is then.
+ */
 static TimestampTz
 earlier(pg_atomic_uint64 *time, TimestampTz when)
 {
@@ -566,7 +632,8 @@ earlier(pg_atomic_uint64 *time, TimestampTz when)
 
 /*
  * The worker has looked, and something is due at a time.  Returns when to
- * look again: then, or earlier if a backend has said so meanwhile.
+ * look again: then, or earlier if a backend has said so meanwhile.  Called
+ * again each time that the worker wakes up, before it looks at the clock.
  */
 TimestampTz
 worker_slots_next(int slot, TimestampTz when)
