@@ -37,6 +37,10 @@
 #include "shmem/fixed_table.h"
 #include "shmem/name_stats.h"
 
+/*
+ * An entry in use is in the chain of its hash, once for each queue and name.
+ * The lock guards all but the counts and sums, which only grow.
+ */
 typedef struct NameEntry
 {
 	uint32		next;			/* in its chain, or in the free list */
@@ -50,6 +54,10 @@ typedef struct NameEntry
 	pg_atomic_uint64 sums[NAME_HISTOGRAMS];
 } NameEntry;
 
+/*
+ * The lock guards the rest, and the chains.  names is settings_max_names at
+ * most, so what is left is enough for the empty names of all queues.
+ */
 typedef struct NameTable
 {
 	LWLock		lock;
@@ -65,7 +73,11 @@ static uint32 chain_mask;
 /* The lock is held exclusively while this process counts. */
 static bool exclusively;
 
-/* A name that this transaction has counted. */
+/*
+ * A name that this transaction has counted, in whatever queue.  It is known by
+ * its place in the array.  Names are kept over a rollback to a savepoint: that
+ * costs their memory until the transaction has ended.
+ */
 typedef struct NotedName
 {
 	uint64		hash;
@@ -82,6 +94,10 @@ static int	noted_size = 0;
 #define NOTED_CHAINS	256		/* a power of two */
 static int	noted_chains[NOTED_CHAINS];
 
+/*
+ * One for each name, and one for the empty name of each queue: so there is one
+ * at commit, where nothing may fail.
+ */
 static uint32
 entries_wanted(void)
 {
@@ -148,7 +164,10 @@ forget_entry(uint32 number)
 }
 
 /*
- * Forget the names of the queue of this number.
+ * Forget the names of the queue of this number, which is gone, or counts anew.
+ * Never fails.  Takes the table's lock, exclusively, for a look at all entries;
+ * the caller may have the directory locked.  What transactions that go on have
+ * noted is counted at their commit all the same, in new entries.
  */
 void
 name_stats_forget_queue(int number)
@@ -167,7 +186,10 @@ name_stats_forget_queue(int number)
  * ----------------------------------------------------------------
  */
 
-/* Make room for one name more, and for the first, the empty one. */
+/*
+ * Make room for one name more, and for the first, the empty one.  May fail for
+ * want of memory; what is noted stays as it is.
+ */
 static void
 reserve(void)
 {
@@ -188,7 +210,10 @@ reserve(void)
 
 /*
  * The number by which this transaction counts what happens to tasks of a name,
- * a text.
+ * a text.  It is good until the transaction has ended, and is the name's each
+ * time that it is noted; 0 if there are more names than the table could have,
+ * which stands for the empty name.  May fail for want of memory.  Takes no
+ * lock.
  */
 int
 name_stats_note(Datum name)
@@ -224,11 +249,13 @@ name_stats_note(Datum name)
 }
 
 /*
- * The transaction has ended.
+ * The transaction has ended: numbers mean nothing any more.  Never fails.  If
+ * there were very many names their memory is given back.
  */
 void
 name_stats_forget_noted(void)
 {
+	/* Not all chains, for this is called after each transaction. */
 	for (int i = 1; i < noted_count; i++)
 		noted_chains[noted[i].hash & (NOTED_CHAINS - 1)] = 0;
 	noted_count = Min(noted_count, 1);
@@ -241,12 +268,14 @@ name_stats_forget_noted(void)
 	}
 }
 
+/* The hash of a name in the queue of a number. */
 static inline uint32
 hash_of(int queue, const NotedName *name)
 {
 	return murmurhash32((uint32) name->hash + (uint32) queue * 0x9E3779B9);
 }
 
+/* The entry of a name in a queue, or NULL.  In either mode of the lock. */
 static NameEntry *
 find_entry(int queue, const NotedName *name)
 {
@@ -263,6 +292,11 @@ find_entry(int queue, const NotedName *name)
 	return NULL;
 }
 
+/*
+ * Make the entry of a name, which the queue does not have, and which has been
+ * looked for since the lock was taken exclusively.  Its counts are set to zero
+ * before it is in its chain.
+ */
 static NameEntry *
 add_entry(QueueState *queue, const NotedName *name)
 {
@@ -295,7 +329,12 @@ add_entry(QueueState *queue, const NotedName *name)
 }
 
 /*
- * The entry that a name of a queue counts in.
+ * The entry that a name of a queue counts in: its own, or where there is no
+ * room for that the queue's entry of the empty name.  If either has to be made,
+ * and the lock is shared, it is let go and taken exclusively.  Then all is
+ * looked at once more: another backend may have made the entry in between, or
+ * the last one that there was room for.  The lock then stays exclusive until
+ * name_stats_end_count().
  */
 static NameEntry *
 entry_of(QueueState *queue, const NotedName *name)
@@ -324,7 +363,8 @@ entry_of(QueueState *queue, const NotedName *name)
 
 /*
  * Between these, what is noted is counted.  Nothing is allocated, for the
- * transaction has ended.
+ * transaction has ended.  They take the table's lock, and let it go: no other
+ * lock is taken in between.
  */
 void
 name_stats_begin_count(void)
@@ -339,6 +379,12 @@ name_stats_end_count(void)
 	LWLockRelease(&table->lock);
 }
 
+/*
+ * Add n to what is counted of a name in a queue: number is what was noted, what
+ * a counter, or name_stats_what() of a histogram and a value; sum is that of
+ * the n values then.  Never fails.  The transaction has not given up its lock
+ * on the queue's relation, so the queue is there.
+ */
 void
 name_stats_count(QueueState *queue, int number, int what, int64 n, uint64 sum)
 {
@@ -360,7 +406,9 @@ name_stats_count(QueueState *queue, int number, int what, int64 n, uint64 sum)
 
 /*
  * Copy the next entry that is in use, from *number on, and set *number behind
- * it.  Returns false if there is none.
+ * it.  Returns false if there is none.  The lock is taken for each by itself:
+ * a name that comes or goes meanwhile may be seen or not.  Entries are of all
+ * databases, and the caller leaves out what it is not to show.
  */
 bool
 name_stats_next(uint32 *number, NameStats *stats)
@@ -397,7 +445,8 @@ name_stats_next(uint32 *number, NameStats *stats)
 }
 
 /*
- * As stats_below_bounds().
+ * As stats_below_bounds(), of a copy.  counts has room for STATS_BOUNDS.  Each
+ * bound is where a bucket begins, so these counts are exact, too.
  */
 int64
 name_stats_below_bounds(const NameStats *stats, StatsHistogram histogram, int64 *counts,
@@ -419,8 +468,8 @@ name_stats_below_bounds(const NameStats *stats, StatsHistogram histogram, int64 
 }
 
 /*
- * As stats_quantiles(); but a quantile is estimated, as if the values of its
- * bucket were even distances apart.
+ * As stats_quantiles(), of a copy; but a quantile is estimated, as if the
+ * values of its bucket were even distances apart.
  */
 int64
 name_stats_quantiles(const NameStats *stats, StatsHistogram histogram,

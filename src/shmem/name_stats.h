@@ -25,7 +25,10 @@
 /* What is counted of a name: counters, then buckets of the histograms. */
 #define NAME_WHATS	(NAME_COUNTERS + NAME_HISTOGRAMS * NAME_BUCKETS)
 
-/* What there is to be seen of one name in one queue. */
+/*
+ * What there is to be seen of one name in one queue: a copy.  Sums are of
+ * microseconds.
+ */
 typedef struct NameStats
 {
 	Oid			database;
@@ -38,6 +41,7 @@ typedef struct NameStats
 	uint64		sums[NAME_HISTOGRAMS];
 } NameStats;
 
+/* The bucket of a number of microseconds. */
 static inline int
 name_stats_bucket(int64 value)
 {
@@ -46,6 +50,7 @@ name_stats_bucket(int64 value)
 	return v == 0 ? 0 : Min(pg_leftmost_one_pos64(v) + 1, NAME_BUCKETS - 1);
 }
 
+/* What is counted when a value is entered: below NAME_WHATS. */
 static inline int
 name_stats_what(StatsHistogram histogram, int64 value)
 {
