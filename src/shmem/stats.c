@@ -42,7 +42,10 @@
 #include "shmem/name_stats.h"
 #include "shmem/stats.h"
 
-/* All atomic. */
+/*
+ * Of one queue, by its number.  All atomic, and nothing is consistent with
+ * anything else: each word is right when all that count have done so.
+ */
 typedef struct QueueStats
 {
 	pg_atomic_uint64 histograms[STATS_HISTOGRAMS][STATS_BUCKETS];
@@ -60,6 +63,10 @@ static QueueStats *stats = NULL;
 #define TALLY_NAMES		TALLY_BUCKET(STATS_HISTOGRAMS, 0)
 #define TALLY_NAME(name, what)	(TALLY_NAMES + (name) * NAME_WHATS + (what))
 
+/*
+ * So much of one thing.  The list is in the order of subid: what is counted now
+ * is the current subtransaction's, and those that have ended are the parents'.
+ */
 typedef struct Tally
 {
 	QueueState *queue;
@@ -97,7 +104,9 @@ stats_of(QueueState *queue)
 }
 
 /*
- * A queue of this number is set up.
+ * A queue of this number is set up, and the directory is locked exclusively: no
+ * other process counts in it yet.  One that is restored at the start does
+ * without this, for shared memory is zeros then.
  */
 void
 stats_init_queue(int number)
@@ -119,7 +128,9 @@ stats_init_queue(int number)
 }
 
 /*
- * Begin anew: all but how many tasks there are.
+ * Begin anew: all but how many tasks there are.  In force at once, and not
+ * undone by a rollback.  The caller has the queue's relation locked.  What
+ * transactions have counted that commit later is counted after it.
  */
 void
 stats_reset(QueueState *queue)
@@ -149,12 +160,21 @@ stats_reset(QueueState *queue)
  * ----------------------------------------------------------------
  */
 
+/*
+ * Enter n values of a bucket.  Never fails, as all in this part, and takes no
+ * lock.  Their sum is another matter.
+ */
 void
 stats_add(QueueState *queue, StatsHistogram histogram, int bucket, int64 n)
 {
 	pg_atomic_fetch_add_u64(&stats_of(queue)->histograms[histogram][bucket], n);
 }
 
+/*
+ * Enter what is left in a batch, and the sum of all of its values, those that
+ * have been entered before included.  The histogram is one that has a sum.  The
+ * batch is zeros then.
+ */
 void
 stats_flush(QueueState *queue, StatsHistogram histogram, StatsBatch *batch)
 {
@@ -169,7 +189,11 @@ stats_flush(QueueState *queue, StatsHistogram histogram, StatsBatch *batch)
 	batch->sum = 0;
 }
 
-/* Count n events of now. */
+/*
+ * Count n events of now.  Whether the slot counts another five seconds is
+ * decided with the count, in one exchange: so of two that come first in five
+ * seconds, one clears the slot and the other adds to it.
+ */
 static void
 count_rate(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
 {
@@ -184,7 +208,8 @@ count_rate(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
 }
 
 /*
- * Add to a counter.
+ * Add to a counter; n is below zero where there are fewer tasks of a state.
+ * now is when it happened, and is needed by the counters that have a rate.
  */
 void
 stats_count(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
@@ -199,6 +224,10 @@ stats_count(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
  * ----------------------------------------------------------------
  */
 
+/*
+ * Where the place of an entry in the list may be noted.  Other entries share
+ * it, and nothing is cleared when the list is: tally_is() looks.
+ */
 static inline int *
 tally_place(QueueState *queue, int what, SubTransactionId subid)
 {
@@ -214,6 +243,11 @@ tally_is(int place, QueueState *queue, int what, SubTransactionId subid)
 		tallies[place].queue == queue && tallies[place].subid == subid;
 }
 
+/*
+ * Count n of what for the current subtransaction.  May fail for want of memory,
+ * and has counted nothing then.  The caller has the queue's relation locked
+ * until the end of the transaction, so that the queue is there at its commit.
+ */
 static void
 tally(QueueState *queue, int what, int64 n, uint64 sum)
 {
@@ -247,7 +281,8 @@ tally(QueueState *queue, int what, int64 n, uint64 sum)
 }
 
 /*
- * Add to a counter when the transaction commits.
+ * Add to a counter when the transaction commits, or is prepared; and nothing if
+ * it, or the subtransaction, is rolled back.  May fail, as the next three.
  */
 void
 stats_tally(QueueState *queue, QueueCounter counter, int64 n)
@@ -285,6 +320,7 @@ stats_tally_name_value(QueueState *queue, Datum name, StatsHistogram histogram, 
 		  stats_clamp(value));
 }
 
+/* The list is empty.  Memory that few transactions need is given back. */
 static void
 forget_tallies(void)
 {
@@ -301,7 +337,8 @@ forget_tallies(void)
 /*
  * The transaction is being prepared, and what it counts is going to be
  * counted as if it had committed.  That there was one is noted, in case it is
- * rolled back.
+ * rolled back: as a doubt of a lane, which whoever finds that it is over looks
+ * at (race 13).  Before stats_at_commit(), which empties the list.
  */
 void
 stats_before_prepare(TransactionId xid)
@@ -325,7 +362,7 @@ stats_before_prepare(TransactionId xid)
 	}
 }
 
-/* Count what was counted of names. */
+/* Count what was counted of names: the table is locked once for all. */
 static void
 count_names(void)
 {
@@ -343,6 +380,9 @@ count_names(void)
 
 /*
  * The transaction has committed, or is prepared, as most that are commit.
+ * Never fails.  Pending actions come after this: room that was reserved for
+ * tasks is given back when they are counted (queue_state_reserve).  Locks on
+ * relations are given up still later, so the queues are there.
  */
 void
 stats_at_commit(void)
@@ -377,6 +417,7 @@ stats_at_commit(void)
 	forget_tallies();
 }
 
+/* The transaction has aborted: nothing has happened. */
 void
 stats_at_abort(void)
 {
@@ -387,6 +428,8 @@ stats_at_abort(void)
  * What a subtransaction has counted is its parent's.  Entries are in the order
  * of subtransactions, so these are the last; they are merged with those that
  * the parent has, so that a loop of savepoints does not make the list grow.
+ * Never fails: what is not merged takes the place of one that is gone, for the
+ * list is never longer than before.
  */
 void
 stats_at_subcommit(SubTransactionId subid, SubTransactionId parent)
@@ -416,6 +459,9 @@ stats_at_subcommit(SubTransactionId subid, SubTransactionId parent)
 	}
 }
 
+/*
+ * What a subtransaction has counted, and its own that have ended, is nothing.
+ */
 void
 stats_at_subabort(SubTransactionId subid)
 {
@@ -430,7 +476,8 @@ stats_at_subabort(SubTransactionId subid)
 
 /*
  * How often a second something happened in the last minute, or since counting
- * began if that is less.
+ * began if that is less.  counter is one of the first STATS_RATES, now the time
+ * in microseconds.  The five seconds that now is in count, too.
  */
 double
 stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now)
@@ -447,8 +494,9 @@ stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now)
 }
 
 /*
- * Some quantiles of a histogram, which ascend.  Returns how many values it has;
- * if there are none the quantiles are not set.
+ * Some quantiles of a histogram, which ascend, from 0 to 1.  Returns how many
+ * values it has; if there are none the quantiles are not set.  The buckets are
+ * copied first: what is counted meanwhile would put ranks and counts at odds.
  */
 int64
 stats_quantiles(QueueState *queue, StatsHistogram histogram,
@@ -479,7 +527,7 @@ stats_quantiles(QueueState *queue, StatsHistogram histogram,
 /*
  * How many values of a histogram of microseconds are below each of the bounds.
  * Returns how many there are in all, and their sum in seconds, which begins
- * anew beyond 2^64 microseconds.
+ * anew beyond 2^64 microseconds.  counts has room for STATS_BOUNDS.
  */
 int64
 stats_below_bounds(QueueState *queue, StatsHistogram histogram, int64 *counts, double *sum)

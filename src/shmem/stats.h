@@ -44,12 +44,14 @@ typedef enum StatsHistogram
 /* What is counted by the second: the first counters. */
 #define STATS_RATES		(QUEUE_ACKED + 1)
 
+/* A value as it is entered: from 0, where a clock was set, to the largest. */
 static inline uint64
 stats_clamp(int64 value)
 {
 	return value < 0 ? 0 : Min((uint64) value, STATS_MAX);
 }
 
+/* The bucket of a value: below STATS_BUCKETS. */
 static inline int
 stats_bucket(int64 value)
 {
@@ -121,7 +123,9 @@ stats_slot_count(uint64 slot, uint64 number)
 
 /*
  * Values on their way to a histogram: those of one call are much alike, and
- * come to a few additions.
+ * come to a few additions.  A run is of one bucket, at the place that its lower
+ * bits say.  One that gives way to another bucket is entered then; sum is of
+ * all values since the last stats_flush().
  */
 typedef struct StatsBatch
 {
@@ -138,6 +142,7 @@ extern void stats_shmem_init(void *area, bool found);
 extern void stats_init_queue(int number);
 extern void stats_reset(QueueState *queue);
 
+/* At once, whatever becomes of the transaction. */
 extern void stats_add(QueueState *queue, StatsHistogram histogram, int bucket,
 					  int64 n);
 extern void stats_count(QueueState *queue, QueueCounter counter, int64 n,
@@ -145,6 +150,7 @@ extern void stats_count(QueueState *queue, QueueCounter counter, int64 n,
 extern void stats_flush(QueueState *queue, StatsHistogram histogram,
 						StatsBatch *batch);
 
+/* At commit; the callbacks are pending.c's. */
 extern void stats_tally(QueueState *queue, QueueCounter counter, int64 n);
 extern void stats_tally_value(QueueState *queue, StatsHistogram histogram,
 							  int64 value);
@@ -157,13 +163,17 @@ extern void stats_at_abort(void);
 extern void stats_at_subcommit(SubTransactionId subid, SubTransactionId parent);
 extern void stats_at_subabort(SubTransactionId subid);
 
+/* To read: nothing is locked. */
 extern double stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now);
 extern int64 stats_quantiles(QueueState *queue, StatsHistogram histogram,
 							 const double *quantiles, int n, int64 *values);
 extern int64 stats_below_bounds(QueueState *queue, StatsHistogram histogram,
 								int64 *counts, double *sum);
 
-/* Add a value to a batch that began as zeros. */
+/*
+ * Add a value to a batch that began as zeros, and that is of this queue and
+ * histogram alone.  Never fails.  The caller ends with stats_flush().
+ */
 static inline void
 stats_batch_add(StatsBatch *batch, QueueState *queue, StatsHistogram histogram,
 				int64 value)
