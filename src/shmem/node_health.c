@@ -36,7 +36,12 @@
 /* A probe that was started and is not there is started again after this. */
 #define START_USECS		(5 * USECS_PER_SEC)
 
-/* Times are of wall_clock_real. */
+/*
+ * A server.  Times are of wall_clock_real, in microseconds.  The address is
+ * written once, before the entry is counted in n, and not changed any more: so
+ * whoever has a number reads it without the lock.  Backends write wanted, the
+ * probe the other three.
+ */
 typedef struct HealthServer
 {
 	char		address[NODE_ADDRESS_LENGTH];
@@ -46,11 +51,12 @@ typedef struct HealthServer
 	pg_atomic_uint64 well;		/* since when, if it is */
 } HealthServer;
 
+/* probe is written under the lock but for its end; n never goes down. */
 typedef struct HealthTable
 {
 	LWLock		lock;
 	pg_atomic_uint32 probe;		/* its pid; 0: there is none */
-	int64		started_at;
+	int64		started_at;		/* a probe was, last; it may have failed */
 	int			n;
 	HealthServer servers[NODE_HEALTH_SERVERS];
 } HealthTable;
@@ -76,7 +82,10 @@ node_health_shmem_init(void *area, bool found)
 }
 
 /*
- * The number of a server; -1: it is not probed.
+ * The number of a server, which is entered if it is new; -1: it is not probed,
+ * for the library is not preloaded, its address is too long, or the table is
+ * full.  Looks at all of them under the lock: that is for when a backend reads
+ * which nodes there are, not for each call.  Nothing is known of server -1.
  */
 int
 node_health_find(const char *address)
@@ -119,7 +128,11 @@ node_health_want(int server)
 		pg_atomic_write_u64(&table->servers[server].wanted, (uint64) now);
 }
 
-/* What is known of it now.  May be called in a signal handler. */
+/*
+ * What is known of it now.  May be called in a signal handler: it takes no lock
+ * and reads atomics alone.  What was found too long ago is not known any more,
+ * so if the probe ends all servers are unknown some seconds later.
+ */
 NodeHealth
 node_health_of(int server)
 {
@@ -134,7 +147,10 @@ node_health_of(int server)
 		NODE_HEALTH_SILENT : NODE_HEALTH_WELL;
 }
 
-/* Since when it is well; 0: it is not, as far as is known. */
+/*
+ * Since when it is well, by wall_clock_real; 0: it is not, as far as is known.
+ * One that the probe has always found well is so since the first time.
+ */
 int64
 node_health_well_since(int server)
 {
@@ -144,7 +160,9 @@ node_health_well_since(int server)
 }
 
 /*
- * Is there no probe, and is this the process that is to start it?
+ * Is there no probe, and is this the process that is to start it?  True for one
+ * caller each START_USECS, until there is one: the caller need not succeed.
+ * While there is a probe this is one look, without the lock.
  */
 bool
 node_health_take_start(void)
@@ -169,6 +187,7 @@ node_health_take_start(void)
  * ----------------------------------------------------------------
  */
 
+/* Without the lock: no other process is the probe before this. */
 static void
 probe_ends(int code, Datum arg)
 {
@@ -176,7 +195,8 @@ probe_ends(int code, Datum arg)
 }
 
 /*
- * This process is the probe.  False: there is one.
+ * This process is the probe until it ends.  False: there is one, and the caller
+ * exits; two may have been started where the first was slow to come.
  */
 bool
 node_health_probe_begin(void)
@@ -193,6 +213,7 @@ node_health_probe_begin(void)
 	return begun;
 }
 
+/* How many servers there are: their numbers are from 0 on. */
 int
 node_health_servers(void)
 {
@@ -204,7 +225,10 @@ node_health_servers(void)
 	return n;
 }
 
-/* Is a server to be probed?  Its address is copied. */
+/*
+ * Is a server to be probed?  Its address is copied, of up to
+ * NODE_ADDRESS_LENGTH bytes.  server is below what node_health_servers() said.
+ */
 bool
 node_health_wanted(int server, char *address)
 {
@@ -216,7 +240,10 @@ node_health_wanted(int server, char *address)
 	return true;
 }
 
-/* What has come of a probe. */
+/*
+ * What has come of a probe, which alone calls this.  judged is written last: a
+ * server is unknown until then if it is the first time.
+ */
 void
 node_health_judge(int server, bool silent)
 {
