@@ -63,7 +63,10 @@ set_state(Session *session, QuarantineState state)
 	pg_atomic_write_u32(&session->quarantine.state, state);
 }
 
-/* The session works as usual, and rests as long as that took. */
+/*
+ * The session works as usual, and rests as long as that took: since it began to
+ * drain, where it did.
+ */
 static void
 leave(Session *session, TimestampTz now)
 {
@@ -74,7 +77,9 @@ leave(Session *session, TimestampTz now)
 }
 
 /*
- * May one more session that claims from a queue be in quarantine?
+ * May one more session that claims from a queue be in quarantine?  A session
+ * counts for the queue that it claimed from last.  That is written without the
+ * lock, so the count may be off by those that are just changing theirs.
  */
 static bool
 others_go_on(const QueueState *queue, TimestampTz now)
@@ -97,7 +102,10 @@ others_go_on(const QueueState *queue, TimestampTz now)
 	return away < Max(sessions / 2, 1);
 }
 
-/* A step of one that is, or was just now, in quarantine. */
+/*
+ * A step of one that is, or was just now, in quarantine.  The lock of the table
+ * comes before those of leases: suspects_wait() looks for leases under it.
+ */
 static QuarantineStep
 step(Session *session, QueueState *queue, TimestampTz now)
 {
@@ -112,6 +120,7 @@ step(Session *session, QueueState *queue, TimestampTz now)
 		case QUARANTINE_ALONE:
 			if (!idle)
 				return QUARANTINE_CLOSED;
+			/* The suspect has ended; the next drain is short again. */
 			quarantine->patience = QUARANTINE_PATIENCE;
 			leave(session, now);
 			break;
@@ -126,6 +135,7 @@ step(Session *session, QueueState *queue, TimestampTz now)
 				return QUARANTINE_READY;
 			if (now >= quarantine->since && now < quarantine->since + quarantine->patience)
 				return QUARANTINE_CLOSED;
+			/* Its leases do not end, or it claims from another queue now. */
 			quarantine->patience = Min(2 * quarantine->patience, QUARANTINE_PATIENCE_MAX);
 			leave(session, now);
 			break;
@@ -134,7 +144,10 @@ step(Session *session, QueueState *queue, TimestampTz now)
 }
 
 /*
- * A session is going to claim from a queue: what it may.
+ * A session is going to claim from a queue: what it may.  Called by each claim
+ * under a session, before it has anything in hand; without the lock as long as
+ * the session is not in quarantine.  Never fails.  After READY the claim calls
+ * quarantine_enter() if it comes to a suspect first, else quarantine_leave().
  */
 QuarantineStep
 quarantine_step(const SessionRef *ref, QueueState *queue, TimestampTz now)
@@ -154,7 +167,9 @@ quarantine_step(const SessionRef *ref, QueueState *queue, TimestampTz now)
 /*
  * A claim of a session has come to a suspect, and has nothing yet.  Returns
  * whether it may have it: then the session claims nothing else until that
- * lease has ended.  nothing_else: there is no other task for it.
+ * lease has ended.  nothing_else: there is no other task for it, so it need not
+ * have rested.  If it gets no lease on the suspect it has to leave.  Never
+ * fails; called with the suspect's row locked.
  */
 bool
 quarantine_enter(const SessionRef *ref, QueueState *queue, TimestampTz now,
@@ -186,7 +201,9 @@ quarantine_enter(const SessionRef *ref, QueueState *queue, TimestampTz now,
 
 /*
  * A claim of a session, which has leases, has come to a suspect: perhaps it is
- * this session that drains for it.
+ * this session that drains for it.  Then its next claims take nothing until its
+ * leases have ended (quarantine_step).  Whether it rests is looked at without
+ * the lock first, as each claim that passes over a suspect comes here.
  */
 void
 quarantine_drain(const SessionRef *ref, QueueState *queue, TimestampTz now)
@@ -209,7 +226,7 @@ quarantine_drain(const SessionRef *ref, QueueState *queue, TimestampTz now)
 
 /*
  * There was no suspect for it, or it could not be leased: the session works as
- * usual.
+ * usual.  Does nothing if it is not in quarantine any more.
  */
 void
 quarantine_leave(const SessionRef *ref, TimestampTz now)
@@ -223,7 +240,8 @@ quarantine_leave(const SessionRef *ref, TimestampTz now)
 }
 
 /*
- * Is the session of a number in quarantine?  For those who only look.
+ * Is the session of a number in quarantine?  For those who only look: without
+ * the lock, and the slot may be another session's.
  */
 bool
 quarantine_is_on(uint32 number)

@@ -14,6 +14,11 @@
 /* A task that was lost so often is a suspect. */
 #define SUSPECT_LOSSES	2
 
+/*
+ * Which suspects of a queue have a place in the order, as far as is known: see
+ * suspects.c.  None of these fails.  All but suspects_wait(), which looks for
+ * leases, take the mutex alone, or nothing.
+ */
 extern bool suspects_note(QueueState *queue, int64 task);
 extern void suspects_forget(QueueState *queue, int64 task);
 extern int	suspects_copy(QueueState *queue, int64 *tasks);
@@ -22,7 +27,11 @@ extern bool suspects_wait(QueueState *queue);
 extern bool suspects_turn(QueueState *queue);
 
 /* quarantine.c */
-/* What a session may claim. */
+
+/*
+ * What a session may claim.  Whatever changes that takes the lock of the table
+ * of sessions, and does nothing if the slot is another session's by now.
+ */
 typedef enum QuarantineStep
 {
 	QUARANTINE_OPEN,			/* as usual */
