@@ -69,8 +69,8 @@ queue_lifecycle_attach(Oid relation, int classes)
  * Forget a queue whose relation is gone (or all of a database's, when
  * relation is InvalidOid): its leases, its lanes, its groups.  No other process
  * uses it: its relation is gone or locked exclusively, or its database is gone.
- * Never fails: called when a transaction commits that has dropped a queue, and when
- * one aborts that has made it.
+ * Never fails: called when a transaction commits that has dropped a queue, and
+ * when one aborts that has made it.
  */
 void
 queue_lifecycle_release(Oid database, Oid relation)

@@ -180,6 +180,10 @@ client_address(void)
  * for the uuid.  *info tells what was opened.  It is in force at once, and is
  * not undone by a rollback.  Raises an error if there is no slot left, or no
  * memory; there is no session then.
+ *
+ * A slot that is free has no leases, or one for a moment: a claim under the
+ * session that had it before counts first, and takes that back when it sees the
+ * token (sessions_lease_begins).
  */
 void
 sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo *info)
@@ -229,12 +233,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 		strlcpy(session->name, name, NAMEDATALEN);
 		strlcpy(session->client, client, SESSION_CLIENT_MAX);
 		forget_quarantine(&session->quarantine);
-
-		/*
-		 * leases stays as it is: a claim under the session that had the slot
-		 * before may have counted one, and takes it back when it sees the
-		 * token (sessions_lease_begins).
-		 */
+		/* The count of leases stays as it is: see above. */
 		pg_atomic_write_u64(&session->deadline, now + ttl);
 		session_table->high_water = Max(session_table->high_water, i + 1);
 		copy_session(i, info);
