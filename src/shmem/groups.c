@@ -34,7 +34,8 @@
 /*
  * A group has been charged for tasks that expired, and none was served for
  * it.  Its next tasks are charged the less, until that is made up for; or it
- * has come to virtual time v, where nothing is owed to it.
+ * has come to virtual time v, where nothing is owed to it.  Returns what of a
+ * charge is left, which is above zero: no two tasks of it have one start tag.
  */
 static double
 refunded(FairGroup *group, double charge, VirtualTime v)
@@ -50,9 +51,10 @@ refunded(FairGroup *group, double charge, VirtualTime v)
 }
 
 /*
- * A group gets a task at v, beyond the finish tag of its last one: in between
- * it had nothing to be served, which is left out of the periods of which the
- * view of groups shows its share.
+ * A group (not a subgroup) gets a task at v, at or beyond the finish tag of
+ * its last one: in between it had nothing to be served, which is left out of
+ * the periods of which the view of groups shows its share.  For views only:
+ * what the order has served is read without its lock.
  */
 void
 group_had_no_work(const QueueOrder *order, FairGroup *group, VirtualTime v)
@@ -75,7 +77,8 @@ group_had_no_work(const QueueOrder *order, FairGroup *group, VirtualTime v)
 
 /*
  * A group has a task ready that it had not, at v: if it has its tag from there
- * on it had nothing to be served before.
+ * on it had nothing to be served before.  It counts for each level, and once
+ * for the queue.
  */
 static void
 one_more_ready(QueueState *queue, int class, FairGroup *group, VirtualTime v)
@@ -94,7 +97,9 @@ one_more_ready(QueueState *queue, int class, FairGroup *group, VirtualTime v)
 
 /*
  * Is there an entry for a group, or could there be one?  Then there is, and it
- * stays for as long as no other group takes it over.
+ * stays for as long as no other group takes it over: a hint, for a task that
+ * can stay scheduled while there is none.  Never fails; if all are taken it
+ * looks through all groups for some to forget.
  */
 bool
 groups_enter(QueueState *queue, int class, const GroupName *name)
@@ -124,10 +129,18 @@ groups_are_few(void)
  * v is in tag->start, as the caller has read it.  While the group has overflow
  * its tags go on in its line (turns.c).
  *
+ * From now on the task counts as ready, though its row has yet to be written:
+ * the caller notes at once what undoes that (pending_placed), has reserved
+ * room for it, and must not fail in between.  The class has lanes, and the
+ * tags of the rows have been read (recovery_tags).
+ *
  * Returns false if the task has to wait in the overflow, if it may; then
- * tag->group is its group, which is not forgotten until group_overflow_ends.
- * Whose turn it is between the subgroups of a group is known only when that
- * comes to its turn: so all their tasks are of the overflow.
+ * tag->group is its group, which is not forgotten until group_overflow_ends,
+ * and the rest of *tag is as it was.  Whose turn it is between the subgroups
+ * of a group is known only when that comes to its turn: so all their tasks are
+ * of the overflow, whether they may be or not.
+ *
+ * Fails, with nothing changed, if there is no entry for the group.
  */
 bool
 groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
@@ -140,6 +153,7 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 
 	Assert(class >= 0 && class < queue->classes);
 	tag->group = group - group_entries;
+	/* Its counts say that it has no overflow; the line knows better. */
 	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0)
 		in_line = !turn_lines_end(group);
 	overflow = name->subgroup || (may_overflow &&
@@ -170,9 +184,11 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 }
 
 /*
- * Give a task of a group the first place instead, beside others by their order.
- * The group is not charged for it, and its finish tag stays: the tag given here
- * is none that it ever has, so groups_untag does not give it back either.
+ * Give a task of a group the first place instead, beside others by their
+ * order.  The group is not charged for it, and its finish tag stays: the tag
+ * given here is none that it ever has, so groups_untag does not give it back
+ * either.  What groups_tag says of its caller and of failure holds here, too;
+ * there is no overflow for such a task.
  */
 void
 groups_tag_first(QueueState *queue, int class, const GroupName *name, uint32 order,
@@ -191,10 +207,14 @@ groups_tag_first(QueueState *queue, int class, const GroupName *name, uint32 ord
 
 /*
  * A task is leased, or about to be, whose group has no entry.  That will not do
- * where groups have limits: it would not be counted.
+ * where groups have limits, for it would not be counted: fails then.  If it is
+ * leased already the caller has noted that, so that the lease ends with the
+ * transaction.
  *
  * Looked at again when it is leased.  Whoever gives groups limits first says
- * so, and then looks for such leases: one of the two sees the other.
+ * so (limits.entries), and then looks for such leases, if there may be any
+ * (limits.strangers, group_settings_adopt): one of the two sees the other, for
+ * each writes before it looks, and has a full barrier between the two.
  */
 void
 groups_check_unknown(QueueState *queue)
@@ -239,8 +259,9 @@ limits_of(const FairGroup *group, uint32 limits[LIMIT_LEVELS])
 /*
  * If a level of a group that is locked has no limit, though defaults say that
  * it has one, that is made.  Returns whether it was; then the group is not
- * locked any more.  *crowded: there is no room for that of a subgroup, and its
- * group waits.
+ * locked any more, and is to be looked up anew.  *crowded: there is no room
+ * for that of a subgroup, and its group waits.  Fails if there is no room for
+ * any limit.
  */
 static bool
 joins(QueueState *queue, FairGroup *group, const GroupName *name, bool *crowded)
@@ -272,13 +293,19 @@ joins(QueueState *queue, FairGroup *group, const GroupName *name, bool *crowded)
 /*
  * A task of a group is going to be leased, of this age; its row is at tid, and
  * locked.  The caller fills in cost and of_overflow of *lease, as the row
- * says, and the limits that have kept room for the task, or NO_LIMIT. *lease
- * says then which group that is, which is not forgotten until the lease ends,
- * and what the task is charged, by the group's weight.  What was kept by
- * other limits, which the group had before, the caller gives up; or all, if
- * the task is not leased.
+ * says, what this claim has been charged before, and the limits that have kept
+ * room for the task, or NO_LIMIT. *lease says then which group that is, which
+ * is not forgotten until the lease ends, and what the task is charged, by the
+ * group's weight.  What was kept by other limits, which the group had before,
+ * the caller gives up; or all, if the task is not leased.
  *
- * Returns false if the group is at its limit.
+ * The group counts the lease before there is one, and its limits do: so no two
+ * claims take the last that it may have.  The caller undoes that with
+ * groups_lease_refused if the lease is not granted.
+ *
+ * Returns false if the group is at its limit; then nothing is counted, and
+ * lease->limits are those that it has.  Fails, with nothing counted, where
+ * groups have limits and there is no entry for the group or for its limit.
  */
 bool
 groups_lease_begins(QueueState *queue, const FairqAddress *address,
@@ -296,6 +323,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 
 	Assert(class < queue->classes);
 	memcpy(reserved, lease->limits, sizeof(reserved));
+	/* Until it has the limits that it is to have by default. */
 	do
 	{
 		group = group_table_try_lock(queue, class, name,
@@ -346,8 +374,10 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 }
 
 /*
- * Another claim has a lease on the task: all is as it was before
- * groups_lease_begins.
+ * Another claim has a lease on the task, or the session is over: all counts
+ * are as they were before groups_lease_begins, but for room that was kept for
+ * the task, which is used up.  The limits are those that the group has now:
+ * one that it was told meanwhile has counted this task, too.  Never fails.
  */
 void
 groups_lease_refused(const GroupLease *lease)
@@ -377,9 +407,14 @@ groups_lease_refused(const GroupLease *lease)
 
 /*
  * A lease has ended that ran for so many microseconds; run < 0: its task was
- * not worked on.  charged is how long of that it took of its worker's time:
- * under charge 'seconds' what the group's next tasks are charged, averaged over
- * some.
+ * not worked on.  charged is how long of that it took of its worker's time, in
+ * microseconds: under charge 'seconds' what the group's next tasks are
+ * charged, averaged over some.  FAIRQ_NO_GROUP: the lease counts for none.
+ *
+ * The lease is not the group's any more, and the caller holds no lock of
+ * groups, lanes or leases: the group goes on if it has waited for this, which
+ * takes its lane's.  Then the entry may be another group's.  Never fails:
+ * called at the end of transactions.
  */
 void
 groups_lease_ends(uint32 number, int64 run, int64 charged)
@@ -409,7 +444,10 @@ groups_lease_ends(uint32 number, int64 run, int64 charged)
 }
 
 /*
- * A lease is found whose group was not known.  Returns that.
+ * A lease is found whose group was not known.  Returns that, which counts it
+ * from now on, and so do its limits, whether they have room or not.  The
+ * caller tells the lease (leases_adopt); or takes it back, with
+ * groups_lease_ends.  Fails if there is no entry.
  */
 uint32
 groups_adopt_lease(QueueState *queue, int class, const GroupName *name)
@@ -431,7 +469,8 @@ groups_adopt_lease(QueueState *queue, int class, const GroupName *name)
 /*
  * A task of the overflow is leased.  The lock of its lease is held, here and
  * in the next two: so who looks under that lock finds the task leased or
- * counted, not both and not neither.
+ * counted, not both and not neither.  None of the three fails; the group has
+ * the task in flight, or counted, and so is not forgotten.
  */
 void
 groups_leased(uint32 number)
@@ -444,7 +483,9 @@ groups_leased(uint32 number)
 
 /*
  * A lease has ended, and its task is as it was before: ready, at its old place
- * or at another one, or in the overflow.
+ * or at another one, or in the overflow.  Before the group is told that it has
+ * one less in flight (groups_lease_ends), so that it is not forgotten between
+ * the two.  In the overflow it needs a line; the caller offers it to that.
  */
 void
 groups_given_back(int queue_number, uint32 number, bool of_overflow)
@@ -480,7 +521,9 @@ groups_removed(int queue_number, uint32 number, bool of_overflow)
 
 /*
  * n tasks of a group are ready, or (n < 0) are not after all: rows that were
- * written with an address, or removed.  They count as ready until then.
+ * written with an address, or removed.  They count as ready until then, for
+ * which the group is not forgotten.  Never fails: called at the end of
+ * transactions.
  */
 void
 groups_written(QueueState *queue, uint32 number, int n)
@@ -493,7 +536,9 @@ groups_written(QueueState *queue, uint32 number, int n)
 
 /*
  * A row of a group was written with SQL, with an address: it counts as ready
- * from now on.  Returns its group.
+ * from now on, and the caller notes what undoes that (pending_row_written).
+ * Its tag is the row's own: F stays.  Returns its group; fails if there is no
+ * entry.
  */
 uint32
 groups_begin_row(QueueState *queue, int class, const GroupName *name)
@@ -510,7 +555,8 @@ groups_begin_row(QueueState *queue, int class, const GroupName *name)
 /*
  * The task, or several in a row, was not enqueued after all.  If the group has
  * had no task since, it has its tag back; else there is a gap.  ready: how
- * many were counted as ready.
+ * many were counted as ready; 0 of a task that is removed, which is counted
+ * off apart.  Never fails: called at the end of transactions.
  */
 void
 groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
@@ -541,7 +587,9 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
 }
 
 /*
- * How far a group has got.  Returns false if there is no such group.
+ * How far a group has got: all of *tag but start.  Returns false if there is
+ * no such group, or it was forgotten.  No lock is held on return: what is done
+ * by the number then has to allow for the entry being another group's.
  */
 bool
 groups_look(QueueState *queue, int class, const GroupName *name,
@@ -569,7 +617,8 @@ groups_look(QueueState *queue, int class, const GroupName *name,
  * more than the others are served, and never come to its turn.
  *
  * If it was the last one, the group starts one task behind virtual time, as if
- * they had been purged.
+ * they had been purged.  Called before the task is counted off, for which the
+ * group is not forgotten.  Never fails: called at the end of transactions.
  */
 void
 groups_refund(QueueState *queue, int class, uint32 number, double cost)
@@ -595,6 +644,10 @@ groups_refund(QueueState *queue, int class, uint32 number, double cost)
  * task is leased.  A slot that none of us gave out, because the row was
  * written with SQL, is not taken over: it breaks ties, and needs to be no
  * more.  Nor is such a tag, see virtual_time.h.
+ *
+ * For the backend that reads a queue's rows (recovery.c), which producers wait
+ * for, not claims.  A group that is new begins before all tags, and so with
+ * what its rows say.  Fails if there is no entry.
  */
 void
 groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *name,
@@ -621,6 +674,7 @@ groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *
 		group_table_count_ready(queue, group, 1);
 	group_table_unlock(group);
 
+	/* Slots that are given out from now on are beyond. */
 	if (queue->orders[class].next_slot <= slot && slot < FAIRQ_SLOTS)
 	{
 		LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);

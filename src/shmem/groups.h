@@ -21,17 +21,24 @@
  */
 #define FAIRQ_SLOTS		(UINT64CONST(1) << 62)
 
-/* The tags that a task was given, and by which group. */
+/*
+ * The tags that a task was given, and by which group.  Private to a backend:
+ * the group may have others by now, and its entry be another group's.
+ */
 typedef struct GroupTag
 {
-	VirtualTime start;			/* S: the block of the task's address */
+	VirtualTime start;			/* S: block and fraction of the address; not
+								 * set by groups_look */
 	VirtualTime finish;			/* F of the group after it */
 	uint64		slot;
-	uint32		group;
+	uint32		group;			/* its number */
 	double		weight;			/* of groups_look only */
 } GroupTag;
 
-/* A task of the overflow, and the one where its row is known. */
+/*
+ * A task of the overflow, and where its row is, if that is known.  Of several
+ * tasks of a group the one of the lowest id stands for all from there on.
+ */
 typedef struct OverflowTask
 {
 	int64		id;
@@ -39,13 +46,17 @@ typedef struct OverflowTask
 	float4		cost;
 } OverflowTask;
 
-/* What a group knows of a task that is going to be leased. */
+/*
+ * What a group knows of a task that is going to be leased: filled in by the
+ * claim (cost, before, of_overflow, and the limits), and by
+ * groups_lease_begins.
+ */
 typedef struct GroupLease
 {
 	uint32		group;			/* its number, or FAIRQ_NO_GROUP */
 	uint32		limits[LIMIT_LEVELS];	/* that have kept room for the task;
 										 * then its own; NO_LIMIT: none */
-	double		charge;			/* by its weight */
+	double		charge;			/* by its weight: finish tag less start tag */
 	double		cost;			/* as the row says; then what it adds to what
 								 * the group was served */
 	double		before;			/* what this claim's tasks before were charged */
@@ -57,7 +68,11 @@ typedef struct GroupLease
 /* Bytes of a key that views can show. */
 #define GROUP_KEY_SHOWN	48
 
-/* What is known of a group in one class: a copy for those who look. */
+/*
+ * What is known of a group in one class: a copy for those who look, made under
+ * the lock of its partition (groups_list).  Its counts belong together; those
+ * of two groups are of two moments.
+ */
 typedef struct GroupInfo
 {
 	uint32		number;
@@ -67,7 +82,7 @@ typedef struct GroupInfo
 	VirtualTime finish;
 	int			ready;
 	int			leased;
-	int			overflow;
+	int			overflow;		/* below zero for a moment, or when it is off */
 	bool		turns;			/* it has a turn, at this tag: */
 	VirtualTime turn;
 	bool		kept;			/* of a subgroup: its first task has that tag */
@@ -78,26 +93,32 @@ typedef struct GroupInfo
 	VirtualTime since;			/* where the periods with work began */
 	double		since_cost;		/* what all groups had been served then */
 	double		leased_cost;	/* and when it was served last */
-	double		weight;			/* for who looks, as the next two */
+	double		weight;			/* not set by groups_list, nor the next two:
+								 * for views */
 	double		due;			/* what it should have had ... */
 	double		all_served;		/* ... of so much that all groups had */
 	int64		run_time;		/* microseconds */
-	TimestampTz head_time;
-	uint32		limit;
+	TimestampTz head_time;		/* when its first ready task came, or later */
+	uint32		limit;			/* or NO_LIMIT */
 	int			keylen;
-	char		key[GROUP_KEY_SHOWN];
+	char		key[GROUP_KEY_SHOWN];	/* or its beginning */
 	pg_uuid_t	id;				/* of the whole key */
 } GroupInfo;
 
+/* groups.c: for who gives tasks places, and before that */
 extern bool groups_are_few(void);
 extern bool groups_enter(QueueState *queue, int class, const GroupName *name);
 extern bool groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 					   bool may_overflow, GroupTag *tag);
 extern void groups_tag_first(QueueState *queue, int class, const GroupName *name,
 							 uint32 order, GroupTag *tag);
+
+/* group_walks.c, as groups_level below */
 extern void groups_count_anew(QueueState *queue);
 extern void groups_begin_lines(QueueState *queue);
 extern void groups_unpark(QueueState *queue);
+
+/* groups.c: for claims, and the ends of leases */
 extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
 								const ItemPointerData *tid, const GroupName *name,
 								TimestampTz enqueued_at, GroupLease *lease);
@@ -105,9 +126,13 @@ extern void groups_lease_refused(const GroupLease *lease);
 extern void groups_lease_ends(uint32 group, int64 run, int64 charged);
 extern uint32 groups_adopt_lease(QueueState *queue, int class, const GroupName *name);
 extern void groups_check_unknown(QueueState *queue);
+
+/* With the lock of the lease's partition, so that a task is counted once. */
 extern void groups_leased(uint32 group);
 extern void groups_given_back(int queue, uint32 group, bool of_overflow);
 extern void groups_removed(int queue, uint32 group, bool of_overflow);
+
+/* For rows that are written, removed or read, and how a transaction ends. */
 extern void groups_written(QueueState *queue, uint32 group, int n);
 extern uint32 groups_begin_row(QueueState *queue, int class, const GroupName *name);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
