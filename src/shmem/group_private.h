@@ -95,8 +95,8 @@ group_line_time_now(const GroupLine *line)
  */
 typedef struct FairGroup
 {
-	/* partition's lock */
-	GroupKey	key;
+	/* partition's lock; read without it: as of a moment ago */
+	GroupKey	key;			/* creation lock, too, to change */
 	VirtualTime finish;			/* F */
 	uint32		hash_next;
 	uint32		limit;			/* limit_table.c's number, or NO_LIMIT */
@@ -116,18 +116,19 @@ typedef struct FairGroup
 	/* partition's lock */
 	int32		pending;		/* of the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow, not leased */
-	uint32		subgroups;		/* entries of its subgroups; the creation lock,
-								 * too, to change */
+	uint32		subgroups;		/* creation lock, exclusively: entries of its
+								 * subgroups; with any it is not forgotten */
 	float4		refund;			/* what it was charged for tasks that have
 								 * expired */
 
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */
 
+	/* partition's lock */
 	double		leased_cost;	/* as since_cost, when a task of its was
 								 * leased last */
 
-	/* both to change */
+	/* both to give one; the partition's alone to take over that of a row */
 	uint64		slot;
 
 	GroupLine	line;			/* what its fields say */
@@ -150,14 +151,21 @@ typedef struct FairGroup
 #endif
 FairGroup;
 
+/*
+ * An entry becomes another group's under the creation lock, exclusively: a
+ * backend that holds it, even shared, may go through all entries and read
+ * keys.
+ */
 typedef struct GroupTable
 {
 	LWLock		creation_lock;
-	FreeEntries free;
-	uint32		used;			/* entries of groups; the creation lock */
-	pg_atomic_uint64 reclaim_at;	/* all groups were looked at in vain: not to
-									 * be done again before, unless it has to */
-	LWLockPadded partitions[PARTITIONS];
+	FreeEntries free;			/* creation lock; high_water only grows, and
+								 * is read without it */
+	uint32		used;			/* creation lock: entries of groups */
+	pg_atomic_uint64 reclaim_at;	/* all groups were looked at in vain: not
+									 * to be done again before, unless it has
+									 * to */
+	LWLockPadded partitions[PARTITIONS];	/* taken after the creation lock */
 } GroupTable;
 
 /* Who wants an entry that may have to be made. */
@@ -205,7 +213,11 @@ group_whole(FairGroup *group)
 	return above == NULL ? group : above;
 }
 
-/* A subgroup and its group; or a group alone. */
+/*
+ * A subgroup and its group; or a group alone.  Both are in one partition and
+ * have one home lane, so that the lock that is held for the first is the lock
+ * of both.  NULL: none.
+ */
 #define FOR_LEVELS(level, group) \
 	for (FairGroup *level = (group); level != NULL; level = group_above(level))
 
@@ -239,7 +251,10 @@ group_defaults(QueueState *queue, const FairGroup *group)
 		&queue->limits.subgroup_defaults;
 }
 
-/* The weight of a group.  Without its lock: of a moment ago. */
+/*
+ * The weight of a group.  Without its lock, and that of its limit: of a moment
+ * ago, or in a race that of another group, for one tag.
+ */
 static inline double
 group_weight(QueueState *queue, const FairGroup *group)
 {
@@ -251,8 +266,10 @@ group_weight(QueueState *queue, const FairGroup *group)
 }
 
 /*
- * What a task is charged: its cost, or what tasks of its group have taken of
- * late.  Without the group's lock: of a moment ago.
+ * What a task is charged, before it is divided by a weight: its cost, or under
+ * charge 'seconds' what tasks of its group have taken of late.  Those of a
+ * subgroup of which nothing is known are charged as those of its group.
+ * Without the group's lock: of a moment ago.
  */
 static inline double
 group_charge(QueueState *queue, const FairGroup *group, double cost)
@@ -298,7 +315,7 @@ extern FAIRQ_PRIVATE void group_check(const FairGroup *group);
 #define group_check(group)	((void) 0)
 #endif
 
-/* Unlock the partition of a group, which is as it should be. */
+/* Unlock the partition of a group that is in use, and as it should be. */
 static inline void
 group_table_unlock(const FairGroup *group)
 {

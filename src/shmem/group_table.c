@@ -188,7 +188,7 @@ check_ring(const QueueOrder *order, const GroupKey *key)
 
 /*
  * Find a group, or NULL.  *lock is the lock of its partition, which is locked
- * then.
+ * in this mode then, also if there is none: the caller releases it.
  */
 FairGroup *
 group_table_find(QueueState *queue, int class, const GroupName *name, LWLockMode mode,
@@ -203,7 +203,7 @@ group_table_find(QueueState *queue, int class, const GroupName *name, LWLockMode
 }
 
 /*
- * Count ready tasks, of the group and of the queue.
+ * Count n ready tasks (n < 0: off), at each level and once for the queue.
  */
 void
 group_table_count_ready(QueueState *queue, FairGroup *group, int n)
@@ -215,7 +215,7 @@ group_table_count_ready(QueueState *queue, FairGroup *group, int n)
 }
 
 /*
- * Count tasks of the overflow of a group.
+ * Count n tasks of the overflow (n < 0: off), at each level.
  */
 void
 group_table_count_overflow(FairGroup *group, int n)
@@ -563,8 +563,8 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, E
 }
 
 /*
- * Find a group, made if there is none; returns with its partition locked.
- * NULL, and nothing locked, if there is no entry to be had.
+ * Find a group, made if there is none, at virtual time v; returns with its
+ * partition locked.  NULL: no entry is to be had, and none is locked.
  */
 FairGroup *
 group_table_try_lock(QueueState *queue, int class, const GroupName *name, VirtualTime v,
@@ -600,7 +600,7 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 
 /*
  * All entries are taken, or, for the subgroups of a group, as many as are left.
- * name: NULL, if the group is not known.
+ * name: NULL, if the group is not known.  Fails always, with no lock of groups.
  */
 void
 group_table_no_entry(const GroupName *name)
@@ -622,8 +622,8 @@ group_table_no_entry(const GroupName *name)
 }
 
 /*
- * Find a group, made if there is none; returns with its partition locked, or
- * fails.
+ * As group_table_try_lock, but if no entry is to be had it fails, with no lock
+ * held.
  */
 FairGroup *
 group_table_lock(QueueState *queue, int class, const GroupName *name, VirtualTime v,
@@ -637,7 +637,7 @@ group_table_lock(QueueState *queue, int class, const GroupName *name, VirtualTim
 }
 
 /*
- * Lock the partition of a group that cannot be forgotten now.
+ * Lock the partition of a group that cannot be forgotten now, exclusively.
  */
 FairGroup *
 group_table_lock_number(uint32 number)
