@@ -3,6 +3,11 @@
  * group_list.c
  *	  What is known of the groups of a queue, for views.
  *
+ * Entries are not listed by queue: so all of the server's are gone through,
+ * and which are the queue's is looked at without a lock first.  A view of many
+ * groups is not to stop the queue, so each is copied by itself: what is listed
+ * is not as of one moment.
+ *
  * Locking: as in group_table.c.
  *
  *-------------------------------------------------------------------------
@@ -13,7 +18,7 @@
 
 #include "shmem/group_private.h"
 
-/* Has any group of a queue a turn? */
+/* Has any group of a queue a turn?  The lanes are asked, one by one. */
 static bool
 any_turns(QueueState *queue)
 {
@@ -30,8 +35,16 @@ any_turns(QueueState *queue)
 
 /*
  * Copy what is known of the groups of a queue, a palloc'd array of one entry
- * for each group and class that has an entry; turns: only of those that have a
- * turn, without a look at any group if none has.  Returns how many.
+ * for each group and class that has an entry, and for each subgroup; turns:
+ * only of those that have a turn, without a look at any group if none has.
+ * Returns how many.
+ *
+ * The caller holds no lock of ours; it may be cancelled here.  Not even the
+ * queue's table need be locked: of a queue that goes meanwhile nothing more is
+ * found.  Weights and dues are left to the caller.
+ *
+ * Of a group and a subgroup that come meanwhile the latter may be listed, and
+ * the former not: callers pass it over.
  */
 int
 groups_list(QueueState *queue, bool turns, GroupInfo **infos)
@@ -49,11 +62,13 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 		FairGroup  *group = &group_entries[i];
 		GroupInfo  *info;
 
+		/* As of a moment ago, so that most are passed over without a lock. */
 		if (!((volatile FairGroup *) group)->in_use ||
 			((volatile FairGroup *) group)->key.queue != queue_number ||
 			(turns && (((volatile FairGroup *) group)->line.lane == 0 ||
 					   !((volatile FairGroup *) group)->line.standing)))
 			continue;
+		/* What may fail is done before the locks are taken. */
 		CHECK_FOR_INTERRUPTS();
 		if (n == size)
 		{
@@ -76,6 +91,7 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 			info->ready = group->ready;
 			info->leased = group->leased;
 			info->overflow = group->overflow;
+			/* Takes the home lane's lock, after the partition's. */
 			info->turns = group->line.lane != 0 &&
 				turn_lines_turn(group, &info->turn, &info->kept);
 			info->slot = group->slot;
@@ -92,6 +108,7 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 			memcpy(info->key, group->shown, Min(group->keylen, GROUP_KEY_SHOWN));
 			info->id = group->id;
 			group_table_unlock(group);
+			/* Of a longer key the entry has it: shown is not all of that. */
 			if (info->keylen <= GROUP_KEY_SHOWN)
 				group_id(info->key, info->keylen, &info->id);
 		}
@@ -102,7 +119,7 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 
 /*
  * Of n infos those of groups come first, and then those of subgroups.  Returns
- * how many the former are.
+ * how many the former are.  Both are in no order that a caller may rely on.
  */
 int
 groups_part(GroupInfo *infos, int n)

@@ -3,7 +3,11 @@
  * group_walks.c
  *	  Walks over the groups of a queue, all of which are changed.
  *
- * Locking: as in group_table.c.  No group is made or taken over during a walk.
+ * A walk goes through all entries of the server, for what rarely happens to a
+ * queue: its table has another file, its rows are counted, all is purged.
+ *
+ * Locking: as in group_table.c.  No group is made or taken over during a walk,
+ * which holds the creation lock: whoever wants a new one waits.  None fails.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +16,10 @@
 #include "shmem/group_private.h"
 #include "shmem/queue_order.h"
 
-/* Do something to each group of a queue, whose partition is locked. */
+/*
+ * Do something to each group and each subgroup of a queue, whose partition is
+ * locked.  A group may come before its subgroups or after them.
+ */
 static void
 for_groups_of(QueueState *queue, void (*work) (QueueState *queue, FairGroup *group))
 {
@@ -32,6 +39,7 @@ for_groups_of(QueueState *queue, void (*work) (QueueState *queue, FairGroup *gro
 	LWLockRelease(&group_table->creation_lock);
 }
 
+/* The queue counts a task once: not at its group if that is divided. */
 static void
 count_anew(QueueState *queue, FairGroup *group)
 {
@@ -45,7 +53,9 @@ count_anew(QueueState *queue, FairGroup *group)
 
 /*
  * The rows of a queue are going to be read and counted; the caller has the
- * leases counted anew after this.
+ * leases counted anew after this, and takes its snapshot then.  Producers wait
+ * for it (queue_state_recovery_begin).  What is in flight, pending or parked
+ * stays as it is.
  */
 void
 groups_count_anew(QueueState *queue)
@@ -61,7 +71,9 @@ unpark(QueueState *queue, FairGroup *group)
 }
 
 /*
- * The lanes of a queue are read anew: what is parked will be found again.
+ * The lanes of a queue are read anew: what is parked will be found again.  The
+ * caller sets the lanes back after this, not before: what a claim parks when
+ * it has come from a lane that was read anew must not be let go.
  */
 void
 groups_unpark(QueueState *queue)
@@ -69,6 +81,7 @@ groups_unpark(QueueState *queue)
 	for_groups_of(queue, unpark);
 }
 
+/* Subgroups have tags of their own, which begin at 0. */
 static void
 begin_line(QueueState *queue, FairGroup *group)
 {
@@ -79,7 +92,8 @@ begin_line(QueueState *queue, FairGroup *group)
 
 /*
  * The rows of a queue were read, and virtual time begins at the first of them:
- * no group with a line is before that.
+ * no group with a line is before that.  The caller has set virtual time
+ * (queue_order_start_at).
  */
 void
 groups_begin_lines(QueueState *queue)
@@ -87,7 +101,11 @@ groups_begin_lines(QueueState *queue)
 	for_groups_of(queue, begin_line);
 }
 
-/* Take back what a group has not been served, if it has got so far only. */
+/*
+ * Take back what a group has not been served, if it has got so far only.  What
+ * subgroups owe each other stays.  A line lets go what is parked; should some
+ * of that be left the lanes are read again from there.
+ */
 static void
 level_group(QueueState *queue, FairGroup *group, VirtualTime finish)
 {
@@ -118,6 +136,10 @@ level_any(QueueState *queue, FairGroup *group)
  * to be charged for, and starts one task behind virtual time (one may be in
  * flight).  Not if it has had new ones since it was at finish.  FAIRQ_NO_GROUP:
  * all groups of the queue.
+ *
+ * The group was looked up before the purge, and its entry may be another one's
+ * of the queue by now: then that one's line is set back, and no task is lost.
+ * Never fails: called at the end of transactions.
  */
 void
 groups_level(QueueState *queue, uint32 number, VirtualTime finish)
