@@ -11,17 +11,17 @@
  * rate is a token bucket: a claim takes a token, which comes back at the rate
  * given, up to burst of them.
  *
- * Settings.  Before a transaction writes what a group is given, it announces
- * that: the entry is made, so that nothing can fail when it has committed, but
- * no group knows it.  If the transaction is rolled back, the entry goes again.
+ * Settings.  A transaction that writes what a group is given announces that
+ * before it commits: the entry is made, so that nothing can fail afterwards,
+ * but no group knows it.  If the transaction is rolled back, the entry goes.
  *
  * Subgroups can be made up.  So those of a group have as many entries as there
  * are left for others; then the group is crowded, and waits.  They are counted
  * by the hash of their group: two groups in some thousand share a count.
  *
- * Locking: the table lock guards chains and free list.  The lock of an entry
- * (one for some entries) guards the rest; it is taken after the table lock, and
- * after the lock of a group's partition.
+ * Locking: the table lock guards chains and free list, and is taken after the
+ * lock of a group's partition.  The lock of an entry (one for some entries)
+ * guards the rest; it is taken after the table lock, and after a lane's.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,11 +49,11 @@
 typedef struct LimitTable
 {
 	LWLock		lock;
-	FreeEntries free;
-	uint32		used;
+	FreeEntries free;			/* high_water is read without the lock */
+	uint32		used;			/* entries in use */
 	uint32		crowds[CROWDS]; /* entries of subgroups, by their group */
 	uint32		hand;			/* of the clock that finds entries not needed */
-	LWLockPadded locks[LOCKS];
+	LWLockPadded locks[LOCKS];	/* of entries, by their numbers */
 } LimitTable;
 
 GroupLimit *limit_entries = NULL;
@@ -94,6 +94,7 @@ limit_table_high_water(void)
 	return table->free.high_water;
 }
 
+/* The lock of an entry, and of others: for two see limit_lock_levels. */
 LWLock *
 limit_table_lock(uint32 number)
 {
@@ -142,11 +143,14 @@ check_chain(int queue, const GroupName *name)
 #endif
 
 /*
- * The limit of a group, or NO_LIMIT.
+ * The limit of a group, or NO_LIMIT.  A hint, unless attach: the entry may be
+ * freed, and be another group's, when the caller comes to look at it.
  *
  * attach: the group is new and has no tasks in flight, and is counted as one
  * that knows the limit.  That is done under the table lock, so that the entry
- * is not freed meanwhile.
+ * is not freed meanwhile.  One that is only announced is not found: whoever
+ * settles it tells those groups that there are.  The caller has the creation
+ * lock, exclusively (in_all_classes), and the group's partition.  Never fails.
  */
 uint32
 limit_table_find(int queue, const GroupName *name, bool attach)
@@ -174,6 +178,7 @@ limit_table_find(int queue, const GroupName *name, bool attach)
  * ----------------------------------------------------------------
  */
 
+/* What is below zero is the default, and so is a burst of 0 for its rate. */
 static void
 settings_in_force(const GroupLimit *limit, LimitSettings *settings)
 {
@@ -211,8 +216,11 @@ count_tokens(GroupLimit *limit, const LimitSettings *settings, TimestampTz now)
 
 /*
  * How many tasks more the group may have in flight now, beside so many for
- * which room is reserved.  If it waits for a token, *token is when that comes.
- * *limited: each task takes a token.
+ * which room is reserved, and which have had their tokens; INT_MAX: any
+ * number.  If it waits for a token *token is when that comes, or when it is
+ * not crowded any more; else DT_NOEND.  *limited: each task takes a token.
+ * Those that have come are counted, so where there is a rate the lock is held
+ * exclusively.
  */
 int
 limit_table_room(GroupLimit *limit, int reserved, TimestampTz *token, bool *limited)
@@ -270,7 +278,8 @@ count_used(const GroupLimit *limit, int change)
 
 /*
  * Have the subgroups of the group of one all the entries that they may have?
- * Then there is none for it, if it has none yet.
+ * Then there is none for it, if it has none yet.  As of a moment ago: claims
+ * that ask at once may have a few more.
  */
 bool
 limit_table_is_full_of(int queue, const GroupName *name)
@@ -288,7 +297,8 @@ limit_table_is_full_of(int queue, const GroupName *name)
 }
 
 /*
- * Has a group nothing for now, because of that?
+ * Has a group nothing for now, because of that?  Without its lock: as it was a
+ * moment ago.  NO_LIMIT: it has not.
  */
 bool
 limit_table_is_crowded(uint32 number)
@@ -301,7 +311,7 @@ limit_table_is_crowded(uint32 number)
 	return unlikely(until != 0) && until > GetCurrentTimestamp();
 }
 
-/* Free an entry if it is not needed any more. */
+/* Free an entry if it is in use, and not needed any more.  Returns whether. */
 static bool
 free_unneeded(uint32 number)
 {
@@ -353,7 +363,10 @@ free_unneeded(uint32 number)
  * which are not committed yet.  Otherwise the group has a limit by its queue's
  * defaults: the caller tells its classes, and calls group_limits_joined; the
  * entry counts as known to a group until then, and lets nothing be taken, lest
- * what the group has in flight be overlooked.
+ * what the group has in flight be overlooked.  An entry that was announced
+ * only is for groups to know from then on.  Either way it stays: until that
+ * call, or until limit_table_settled.  The caller has no partition locked, as
+ * it takes those of all groups to make room (limited_groups.c).  Never fails.
  */
 uint32
 limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool announced)
@@ -436,7 +449,8 @@ limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool ann
 
 /*
  * A transaction has committed that gave a group settings: the groups of that
- * key are going to be told, and nothing is taken until these are in force.
+ * key, which is returned without its text, are going to be told, and nothing
+ * is taken until these are in force (group_limits_change).  Never fails.
  */
 void
 limit_table_settling(uint32 number, GroupName *name)
@@ -452,7 +466,8 @@ limit_table_settling(uint32 number, GroupName *name)
 }
 
 /*
- * The settings of a group that has one are in force.
+ * The settings of a group that has one are in force.  The caller has the group
+ * go on then (group_limits_change).  Never fails.
  */
 void
 limit_table_change(uint32 number, const LimitSettings *settings)
@@ -480,7 +495,8 @@ limit_table_change(uint32 number, const LimitSettings *settings)
 
 /*
  * A transaction that announced a limit has ended.  If it was rolled back, or
- * has taken the group's settings away, the entry may not be needed.
+ * has taken the group's settings away, the entry may not be needed: the number
+ * is not the caller's any more.  Never fails.
  */
 void
 limit_table_settled(uint32 number)
@@ -500,7 +516,8 @@ limit_table_settled(uint32 number)
 
 /*
  * The keys of the groups of a queue that have settings of their own, a palloc'd
- * array, without their texts.  Returns how many.
+ * array, without their texts.  Returns how many.  Settings that are given or
+ * taken away meanwhile are in it or not (see limits.changes).
  */
 int
 limit_table_given(int queue, GroupName **names)
@@ -527,7 +544,8 @@ limit_table_given(int queue, GroupName **names)
 
 /*
  * One more group (a class of it) knows the limit, with leased tasks in flight,
- * and parked ones in its line.
+ * and parked ones in its line.  Its partition is locked, and the home lane of
+ * its line, so that both are counted once.  Never fails.
  */
 void
 limit_table_attach(uint32 number, int leased, int parked)
@@ -541,6 +559,11 @@ limit_table_attach(uint32 number, int leased, int parked)
 	limit_unlock(number);
 }
 
+/*
+ * A group without tasks in flight does not know the limit any more, or who
+ * made it for groups does not keep it: it goes if it is not needed.  Never
+ * fails.
+ */
 void
 limit_table_detach(uint32 number)
 {
@@ -554,7 +577,8 @@ limit_table_detach(uint32 number)
 /*
  * A group, with leased tasks in flight, does without its limit if it has one
  * for nothing: no settings, nothing that waits, and no transaction is about to
- * give it any. Its queue's defaults do not limit.
+ * give it any. Its queue's defaults do not limit.  Returns whether it does;
+ * then the caller, which has its partition locked, sets its limit to NO_LIMIT.
  */
 bool
 limit_table_leave(uint32 number, int leased)
@@ -586,7 +610,8 @@ limit_table_needed(uint32 number)
 }
 
 /*
- * A task in flight of which it was not known that it is the group's.
+ * A task in flight of which it was not known that it is the group's, counted
+ * whether there is room or not.  The group's partition is locked.
  */
 void
 limit_table_adopt(uint32 number)
@@ -596,7 +621,7 @@ limit_table_adopt(uint32 number)
 }
 
 /*
- * The weight of a group.
+ * The weight of a group, > 0.  Without its lock: as it was a moment ago.
  */
 double
 limit_table_weight(uint32 number)
@@ -606,6 +631,7 @@ limit_table_weight(uint32 number)
 	return weight > 0 ? weight : limit_defaults(&limit_entries[number])->weight;
 }
 
+/* What is in force of a limit, and its counts, for those who look. */
 void
 limit_table_copy(uint32 number, LimitInfo *info)
 {
@@ -620,7 +646,7 @@ limit_table_copy(uint32 number, LimitInfo *info)
 }
 
 /*
- * How many tasks more a group may have in flight now.
+ * How many tasks more a group may have in flight now, for those who look.
  */
 int
 limit_table_available(uint32 number)
@@ -647,7 +673,8 @@ limit_table_waits(uint32 number)
 }
 
 /*
- * Free the limits of a queue that is gone; limit_room.c has forgotten it.
+ * Free the limits of a queue that is gone; limit_room.c has forgotten it, and
+ * group_table.c its groups, so that nothing waits.  Never fails.
  */
 void
 limit_table_forget_queue(int queue)

@@ -3,6 +3,11 @@
  * limit_table.h
  *	  Groups that have a limit: their settings, tokens and tasks in flight.
  *
+ * A limit is known by its number.  It stays for a group that knows it (the
+ * entry has a reference), for a transaction that has announced settings, and
+ * while anything is counted at it.  A number that is found otherwise is a
+ * hint.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef FAIRQ_LIMIT_TABLE_H
@@ -17,7 +22,10 @@
 
 #define NO_LIMIT	PG_UINT32_MAX
 
-/* A task has a limit at each level: its group's, or its subgroup's and that. */
+/*
+ * A task has a limit at each level: its group's; or its subgroup's, and then
+ * that of the group.  NO_LIMIT: there is no such level, or no limit of it.
+ */
 #define LIMIT_LEVELS	2
 #define NO_LIMITS		{NO_LIMIT, NO_LIMIT}
 
@@ -36,32 +44,40 @@ typedef struct LimitSettings
 /* A queue's part, in its state. */
 typedef struct QueueLimits
 {
-	/* Written by who opens or changes the queue; read without a lock. */
+	/*
+	 * Written by who opens or changes the queue; read without a lock.  The
+	 * defaults are written with the queue's lock, and then all limits are
+	 * looked at once more (group_limits_defaults_changed).
+	 */
 	LimitSettings defaults;		/* none below zero */
 	LimitSettings subgroup_defaults;
 	bool		known;			/* the groups' settings have been read */
 	bool		prepared;		/* some were changed by a prepared
 								 * transaction, and may change whenever the
 								 * settings are read */
-	pg_atomic_uint32 changes;	/* of groups' settings */
+	pg_atomic_uint32 changes;	/* of groups' settings, that have committed:
+								 * who reads the rows meanwhile does so again */
 
 	pg_atomic_uint32 entries;	/* limits that there are, and defaults that
-								 * are about to change */
+								 * are about to change; 0: none is looked for */
 	pg_atomic_uint32 strangers; /* tasks may be in flight whose groups are not
-								 * known */
+								 * known: set before entries is looked at, see
+								 * groups_check_unknown */
 
 	/* limit_room.c: groups that wait for a token */
-	LWLock		token_lock;		/* guards the next */
-	struct pairingheap_node *tokens;
-	pg_atomic_uint64 next_token;	/* when the first of them has one */
+	LWLock		token_lock;		/* guards the next; the last that is taken */
+	struct pairingheap_node *tokens;	/* of GroupLimit */
+	pg_atomic_uint64 next_token;	/* when the first of them has one;
+									 * DT_NOEND: none waits.  Written with the
+									 * lock */
 } QueueLimits;
 
 /* A copy for those who look. */
 typedef struct LimitInfo
 {
 	LimitSettings settings;		/* in force */
-	int			leased;
-	double		tokens;
+	int			leased;			/* in all classes */
+	double		tokens;			/* of a rate; may be below zero */
 } LimitInfo;
 
 extern Size limit_table_shmem_size(void);
@@ -120,7 +136,10 @@ limit_table_by_default(const QueueLimits *limits)
 }
 
 /* limit_room.c */
-/* A group, or a subgroup, a task of which is taken; or nothing. */
+/*
+ * A group, or a subgroup, a task of which is taken; or nothing.  What this
+ * points to is the caller's, which has the line locked.
+ */
 typedef struct RoomLevel
 {
 	const GroupKey *key;		/* NULL: there is no such level */
@@ -129,7 +148,7 @@ typedef struct RoomLevel
 	bool	   *blocked;		/* set to true if it has to wait */
 } RoomLevel;
 
-/* For lines, whose lane is locked: turns.c. */
+/* For lines, whose home lane is locked: turns.c. */
 extern bool limit_room_reserve(uint32 limits[LIMIT_LEVELS],
 							   const RoomLevel levels[LIMIT_LEVELS], bool parked);
 extern void limit_room_block(uint32 number, const RoomLevel *level);
@@ -139,14 +158,18 @@ extern void limit_room_parked(uint32 number, int n);
 extern uint32 limit_room_first_due(QueueLimits *limits, TimestampTz now);
 extern void limit_room_forget_queue(int queue);
 
-/* When the first of a queue's groups that waits for a token has one. */
+/*
+ * When the first of a queue's groups that waits for a token has one; DT_NOEND:
+ * none does.  Without a lock; a claim that has a group wait wakes the worker
+ * by then.
+ */
 static inline TimestampTz
 limit_room_next_token(QueueLimits *limits)
 {
 	return (TimestampTz) pg_atomic_read_u64(&limits->next_token);
 }
 
-/* group_limits.c */
+/* group_limits.c: without lanes' locks, which groups take that go on */
 extern bool group_limits_take(const uint32 limits[LIMIT_LEVELS],
 							  const uint32 reserved[LIMIT_LEVELS]);
 extern void group_limits_give_up(uint32 number);
