@@ -20,9 +20,20 @@
 /* No line of a class is blocked. */
 #define NOT_BLOCKED		PG_UINT32_MAX
 
+/*
+ * What a group may have, and has, in all classes of its queue.  When its lock
+ * is free:
+ *
+ *	 leased is at least what the groups that know it have in flight: a lease is
+ *	 counted here first when it begins, and last when it has ended.  It is above
+ *	 max_leased only if that was changed, or leases were counted later.
+ *
+ *	 A group's line is blocked only if blocked[] says so, or a backend that has
+ *	 taken it from there is about to tell the line (T3 in turns.c).
+ */
 typedef struct GroupLimit
 {
-	/* table lock */
+	/* table lock, and the entry's to change but for hash_next */
 	uint64		low;			/* the group's key, see group_private.h */
 	uint64		high;
 	uint64		group_high;		/* of a subgroup's group: part of its name */
@@ -35,20 +46,23 @@ typedef struct GroupLimit
 	bool		in_use;			/* table lock, too, to change */
 	bool		given;			/* has settings of its own */
 	bool		announced;		/* is there for settings only that have not
-								 * been committed */
-	int			pending;		/* settings of open transactions */
+								 * been committed: no group knows it */
+	int			pending;		/* settings of open transactions; table lock,
+								 * too, to change */
 	int			joining;		/* groups are about to be told: nothing is
 								 * taken until what they have in flight is
 								 * counted */
-	int			references;		/* groups that know it: its classes */
-	int			leased;
+	int			references;		/* groups that know it: its classes; and who
+								 * makes it for them */
+	int			leased;			/* tasks in flight, of all classes */
 	int			reserved;		/* tasks in claimers' hands, for which room is
 								 * kept, and tokens were taken */
-	LimitSettings settings;
-	double		tokens;
+	LimitSettings settings;		/* as given; weight is read without the lock */
+	double		tokens;			/* less those of what is reserved */
 	TimestampTz token_time;		/* tokens are counted up to then */
-	TimestampTz crowded_until;	/* its subgroups have all the entries that they
-								 * may have: it has nothing until then; or 0 */
+	TimestampTz crowded_until;	/* its subgroups have all the entries that
+								 * they may have: it has nothing until then;
+								 * or 0 */
 
 	/* the entry's lock: the lines of the group's classes, see turns.c */
 	int			parked;			/* tasks that are parked, and lines that had
@@ -57,11 +71,13 @@ typedef struct GroupLimit
 	uint32		blocked[FAIRQ_CLASSES]; /* the group's number in each class
 										 * whose line is blocked; or
 										 * NOT_BLOCKED */
-	bool		awaits_token;	/* it stands in its queue's heap */
+	bool		awaits_token;	/* it stands in its queue's heap; then a line
+								 * of its is blocked */
 
 	/* lock of the queue's tokens */
 	pairingheap_node node;
-	TimestampTz token_due;		/* what orders it */
+	TimestampTz token_due;		/* what orders it; entry's lock, too, to
+								 * change */
 } GroupLimit;
 
 /* limit_table.c */
@@ -97,7 +113,10 @@ limit_defaults(const GroupLimit *limit)
 	return limit->subgroup ? &limit->of_queue->subgroup_defaults : &limit->of_queue->defaults;
 }
 
-/* Lock a limit's entry. */
+/*
+ * Lock a limit's entry, which need not be in use.  The caller has no other one
+ * locked: see limit_lock_levels.
+ */
 static inline GroupLimit *
 limit_lock(uint32 number, LWLockMode mode)
 {
@@ -114,7 +133,10 @@ limit_unlock(uint32 number)
 	LWLockRelease(limit_table_lock(number));
 }
 
-/* The locks of all levels, each once, in the order in which all take them. */
+/*
+ * The locks of all levels, each once (two entries may have the same one), in
+ * the order in which all take them.
+ */
 static inline void
 limit_locks_of(const uint32 limits[LIMIT_LEVELS], LWLock *locks[LIMIT_LEVELS])
 {
@@ -126,6 +148,10 @@ limit_locks_of(const uint32 limits[LIMIT_LEVELS], LWLock *locks[LIMIT_LEVELS])
 	locks[1] = a == b ? NULL : Max(a, b);
 }
 
+/*
+ * Lock a task's limits, exclusively, so that it has room at each of them or at
+ * none (race 29).  The caller unlocks by the numbers that it has locked by.
+ */
 static inline void
 limit_lock_levels(const uint32 limits[LIMIT_LEVELS])
 {

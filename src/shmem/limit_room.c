@@ -34,7 +34,10 @@ compare_tokens(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 	return (x->token_due < y->token_due) - (x->token_due > y->token_due);
 }
 
-/* Only the root is shared: the rest of a heap is the code that compares. */
+/*
+ * A group comes to its queue's heap, or leaves it.  Only the root is shared:
+ * the rest of a heap is the code that compares.
+ */
 static void
 change_heap(QueueLimits *limits, GroupLimit *limit, bool add)
 {
@@ -72,7 +75,11 @@ wait_for_token(GroupLimit *limit, TimestampTz token)
 	LWLockRelease(&limits->token_lock);
 }
 
-/* The line of a class is blocked until there is room; or a token, by then. */
+/*
+ * The line of a class is blocked until there is room; or a token, by then.
+ * The caller sets blocked in the line itself, before it unlocks the home lane
+ * (T3).
+ */
 static void
 block(GroupLimit *limit, int class, uint32 group, TimestampTz token)
 {
@@ -92,6 +99,10 @@ room_of(GroupLimit *limit, TimestampTz *token)
 	return limit_table_room(limit, limit->reserved, token, &limited);
 }
 
+/*
+ * Is a limit still that of a group?  A claim reads its number without the lock
+ * of the group's partition: the entry may be another group's by now, or free.
+ */
 static bool
 is_of(const GroupLimit *limit, const GroupKey *key)
 {
@@ -108,6 +119,12 @@ is_of(const GroupLimit *limit, const GroupKey *key)
  *
  * A number is set to NO_LIMIT if it is not the limit of that level any more:
  * then nothing is kept, and the grant finds whether there is another.
+ *
+ * The numbers that are left are the caller's: each has room kept, which the
+ * lease takes (group_limits_take) or the claim gives up
+ * (group_limits_give_up), once.  Were the line blocked by the caller, after a
+ * look at the limit, the last lease could end between the two, and no other
+ * would let the line go on (race 7).  Never fails.
  */
 bool
 limit_room_reserve(uint32 limits[LIMIT_LEVELS], const RoomLevel levels[LIMIT_LEVELS],
@@ -142,6 +159,7 @@ limit_room_reserve(uint32 limits[LIMIT_LEVELS], const RoomLevel levels[LIMIT_LEV
 		}
 		if (any ? room[i] <= 1 && levels[i].more : room[i] <= 0)
 		{
+			/* Now that the room is kept: when the next token comes. */
 			(void) room_of(limit, &token);
 			block(limit, levels[i].key->class, levels[i].group, token);
 			*levels[i].blocked = true;
@@ -152,7 +170,9 @@ limit_room_reserve(uint32 limits[LIMIT_LEVELS], const RoomLevel levels[LIMIT_LEV
 }
 
 /*
- * A group has tasks, and stands nowhere: see whether it has to wait.
+ * A group has tasks, and is not blocked: see whether it has to wait.  If there
+ * is no room its line is blocked, as in limit_room_reserve; none is kept.
+ * NO_LIMIT: it never has to.  Never fails.
  */
 void
 limit_room_block(uint32 number, const RoomLevel *level)
@@ -172,7 +192,9 @@ limit_room_block(uint32 number, const RoomLevel *level)
 }
 
 /*
- * n more tasks of the group are parked; or (n < 0) so many less.
+ * n more tasks of the group are parked; or (n < 0) so many less.  While there
+ * are any, a task that was not taken out of the line is refused
+ * (group_limits_take).  NO_LIMIT: there is nothing to count at.
  */
 void
 limit_room_parked(uint32 number, int n)
@@ -187,7 +209,8 @@ limit_room_parked(uint32 number, int n)
 }
 
 /*
- * Room is kept for a task.
+ * Room is kept for a task.  Its token is taken, also of a limit without a
+ * rate: there may be one before the token is given back.
  */
 void
 limit_room_keep(GroupLimit *limit)
@@ -198,7 +221,8 @@ limit_room_keep(GroupLimit *limit)
 }
 
 /*
- * Room that was kept is not needed any more, or taken now.
+ * Room that was kept is not needed any more, or taken now.  Its token is there
+ * again.  The caller lets the group go on, or takes the room.
  */
 void
 limit_room_give_up(GroupLimit *limit)
@@ -211,8 +235,14 @@ limit_room_give_up(GroupLimit *limit)
 
 /*
  * If a group may have a task its lines are blocked no more: the caller has
- * those of groups go on, when it has unlocked the limit.  Else they wait on.
- * Returns how many; groups has room for FAIRQ_CLASSES.
+ * those of groups go on, when it has unlocked the limit.  Else they wait on,
+ * until a token comes if it is that.  Returns how many; groups has room for
+ * FAIRQ_CLASSES.
+ *
+ * All of its classes go on, though there may be room for one task: those that
+ * find none are blocked again when they are taken from.  A lane's lock is not
+ * taken here, since it comes before that of the limit: between the two a line
+ * says that it is blocked, and its limit does not.
  */
 int
 limit_room_unblock(GroupLimit *limit, uint32 *groups)
@@ -243,6 +273,8 @@ limit_room_unblock(GroupLimit *limit, uint32 *groups)
 
 /*
  * A group that waits for a token and has it by now; NO_LIMIT: there is none.
+ * Without its lock, so that others may have had it go on: the caller looks.
+ * Called by each claim, and so without a lock while no token is due.
  */
 uint32
 limit_room_first_due(QueueLimits *limits, TimestampTz now)
@@ -259,7 +291,9 @@ limit_room_first_due(QueueLimits *limits, TimestampTz now)
 }
 
 /*
- * A queue is gone: its groups wait for nothing.
+ * A queue is gone: its groups wait for nothing.  Called under the directory
+ * lock when its leases have ended, and before its groups and its limits are
+ * forgotten (queue_lifecycle_release): no line need be told.  Never fails.
  */
 void
 limit_room_forget_queue(int queue)
