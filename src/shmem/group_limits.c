@@ -9,7 +9,8 @@
  *
  * limit_table.c has the entries and says which lock guards what.  What a group
  * may not have just now waits in its line (turns.c).  So whatever is changed
- * here lets the group go on.
+ * here lets the group go on.  No function fails: most are called at the end of
+ * transactions.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +26,9 @@
 
 /*
  * Let a group go on that may, and unlock its limit.  Called without locks but
- * that, and those that are taken before a lane's.
+ * that, and those that are taken before a lane's: so a line is told when the
+ * limit is unlocked, and by then the entry of the limit, or of the group, may
+ * be another one's (turns_resume).
  */
 static void
 unlock_and_go_on(uint32 number)
@@ -46,7 +49,8 @@ unlock_and_go_on(uint32 number)
 /*
  * A task of the group is going to be leased, if it may, by the limits of all
  * levels.  reserved are those that have kept room for it; NO_LIMIT: it was not
- * in the group's line, and those that are parked there come first.
+ * in the group's line, and those that are parked there come first.  The
+ * partition of the group is locked, which counts the task as well.
  *
  * What was kept is not needed any more if it may; else it is kept on, though
  * there is no room for it, as what the group may have is less now.  Then those
@@ -91,7 +95,7 @@ group_limits_take(const uint32 limits[LIMIT_LEVELS], const uint32 reserved[LIMIT
 
 /*
  * The task for which room was kept is not leased: others of the group may be.
- * Never fails.
+ * The group may have left the limit, which stays for what it has reserved.
  */
 void
 group_limits_give_up(uint32 number)
@@ -102,8 +106,8 @@ group_limits_give_up(uint32 number)
 }
 
 /*
- * A lease of the group has ended, or unused: was not granted after all.
- * NO_LIMIT: it has none.
+ * A lease of the group has ended, or unused: was not granted after all, and
+ * its token comes back.  NO_LIMIT: it has none.
  */
 void
 group_limits_give(uint32 number, bool unused)
@@ -121,7 +125,8 @@ group_limits_give(uint32 number, bool unused)
 
 /*
  * The classes of a group have been told the limit that limit_table_make made.
- * crowded_until: there are no entries for its subgroups; or 0.
+ * crowded_until: there are no entries for its subgroups; or 0.  The entry is
+ * not the caller's any more, and goes if no group knows it.
  */
 void
 group_limits_joined(uint32 number, TimestampTz crowded_until)
@@ -136,7 +141,7 @@ group_limits_joined(uint32 number, TimestampTz crowded_until)
 
 /*
  * Settings that were announced are in force, and limit_table_settling was
- * called.  Never fails: called at the end of transactions.
+ * called.  limit_table_settled follows.
  */
 void
 group_limits_change(uint32 number, const LimitSettings *settings)
@@ -164,7 +169,8 @@ group_limits_defaults_changed(int queue)
 
 /*
  * Let the groups of a queue go on that have a token again.  Returns when the
- * next one has.
+ * next one has; DT_NOEND: none waits.  Each claim calls this, and each pass:
+ * while no token is due it takes no lock.
  */
 TimestampTz
 group_limits_tick(QueueLimits *limits, TimestampTz now)

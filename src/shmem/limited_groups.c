@@ -23,7 +23,8 @@
 #define CROWDED_USECS	USECS_PER_SEC
 
 /*
- * A group is told its limit.
+ * A group is told its limit, unless it knows that.  What it has in flight is
+ * counted there from now on.
  */
 static void
 set_limit(FairGroup *group, uint32 limit)
@@ -65,7 +66,8 @@ let_go_of_limits(void)
 }
 
 /*
- * A group does without its limit, if that says nothing.
+ * A group does without its limit, if that says nothing: its settings were
+ * taken away.
  */
 static void
 leave_limit(FairGroup *group, uint32 limit)
@@ -104,7 +106,8 @@ in_all_classes(QueueState *queue, const GroupName *name, uint32 limit,
 
 /*
  * The limit of a key, made if there is none (limit_table_make), for which room
- * is made.  No partition is locked.
+ * is made.  No partition is locked.  Fails, with nothing changed, if there is
+ * no room for it.
  */
 static uint32
 limit_of_key(QueueState *queue, const GroupName *name, bool announced)
@@ -151,6 +154,9 @@ is_crowded(QueueState *queue, const GroupName *name)
  *
  * If there is no room for that of a subgroup its group waits, at a limit that
  * it has for nothing else, if need be.
+ *
+ * The caller, a claim, looks at the group anew: it may have been forgotten, or
+ * been told its limit by another claim.  Fails as limit_of_key.
  */
 void
 limited_groups_join(QueueState *queue, const GroupName *name)
@@ -164,13 +170,15 @@ limited_groups_join(QueueState *queue, const GroupName *name)
 		above = group_name_above(name);
 		name = &above;
 	}
+	/* It has no room until all classes are told: what they have is counted. */
 	limit = limit_of_key(queue, name, false);
 	in_all_classes(queue, name, limit, set_limit);
 	group_limits_joined(limit, crowded ? GetCurrentTimestamp() + CROWDED_USECS : 0);
 }
 
 /*
- * The limit of a group; NO_LIMIT: it has none.
+ * The limit of a group; NO_LIMIT: it has none.  For those who look: it may be
+ * another group's by the time that they do.
  */
 uint32
 limited_groups_find(QueueState *queue, const GroupName *name)
@@ -179,7 +187,7 @@ limited_groups_find(QueueState *queue, const GroupName *name)
 }
 
 /*
- * The weight of a group.
+ * The weight of a group, or subgroup, whether it has tasks or not.
  */
 double
 limited_groups_weight(QueueState *queue, const GroupName *name)
@@ -195,7 +203,12 @@ limited_groups_weight(QueueState *queue, const GroupName *name)
  * A task of a group may not have it now, as its claimer has found: its entry is
  * parked in the group's line until it may, if lane is its own.  lane NULL: the
  * claimer has left it where it is, and waits for the group.  Returns false if
- * the group has no limit any more.
+ * the group has no limit any more: then the caller gives the entry back to its
+ * lane.
+ *
+ * Between the claimer's look and this a lease of the group may have ended.  So
+ * the limit is asked again (turn_lines_park), and the line is blocked only if
+ * there is no room then (race 7).  Never fails.
  */
 bool
 limited_groups_park(QueueState *queue, int class, const GroupName *name, Lane *lane,
@@ -214,7 +227,9 @@ limited_groups_park(QueueState *queue, int class, const GroupName *name, Lane *l
 }
 
 /*
- * Does a group wait, with tasks parked, until it may have them in flight?
+ * Does a group, or the one that it is a subgroup of, wait until it may have
+ * tasks in flight: with some parked, or its line blocked?  A hint, for the
+ * sweep: such a task is in no window, and not lost.
  */
 bool
 limited_groups_waits(QueueState *queue, const GroupName *name)
@@ -236,7 +251,9 @@ limited_groups_waits(QueueState *queue, const GroupName *name)
 /*
  * A group, by its key, is going to be given settings: its limit, made if there
  * is none, which no group learns before they are committed
- * (limited_groups_settle).
+ * (limited_groups_settle).  The caller settles it now, or has reserved a
+ * pending action and notes that it is to be settled: else the entry would
+ * never go.  Fails as limit_of_key: so nothing has to fail at the commit.
  */
 uint32
 limited_groups_announce(QueueState *queue, const GroupName *name)
@@ -247,7 +264,8 @@ limited_groups_announce(QueueState *queue, const GroupName *name)
 /*
  * They are in force, or (NULL) were rolled back.  Those who know the group
  * learn its limit first, so that what is in flight is counted; and forget it
- * again if the settings were taken away.  Never fails.
+ * again if the settings were taken away.  Never fails: called at the end of
+ * transactions, or right after the limit was announced.
  */
 void
 limited_groups_settle(QueueState *queue, uint32 limit, const LimitSettings *settings)
@@ -256,6 +274,7 @@ limited_groups_settle(QueueState *queue, uint32 limit, const LimitSettings *sett
 
 	if (settings != NULL)
 	{
+		/* Nothing is taken from here on, until they have been changed. */
 		limit_table_settling(limit, &name);
 		in_all_classes(queue, &name, limit, set_limit);
 		group_limits_change(limit, settings);
