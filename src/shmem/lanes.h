@@ -251,8 +251,12 @@ lanes_any(const LaneSet *set)
 static inline Lane *
 lanes_next(const LaneSet *set, int *bucket)
 {
+	int			high = ((volatile const LaneSet *) set)->high;
+
 	Assert(*bucket >= 0);
-	for (int high = ((volatile const LaneSet *) set)->high; *bucket < high; (*bucket)++)
+	/* What is below that is there: see set_up_lane. */
+	pg_read_barrier();
+	for (; *bucket < high; (*bucket)++)
 	{
 		Lane	   *lane = lanes_of(set, *bucket);
 

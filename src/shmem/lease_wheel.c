@@ -173,11 +173,12 @@ leases_end_sessions(void)
 	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		Lease	   *lease = &lease_entries[i];
+		uint32		session = ((volatile Lease *) lease)->session;
 		Partition  *partition;
 		LeaseRef	ref;
 
-		if (lease->state == LEASE_FREE || lease->session == NO_SESSION ||
-			lease->wheel_slot == WHEEL_EXPIRED || !sessions_closed(lease->session))
+		if (lease->state == LEASE_FREE || session == NO_SESSION ||
+			lease->wheel_slot == WHEEL_EXPIRED || !sessions_closed(session))
 			continue;
 		ref.entry = i;
 		ref.token = lease->token;

@@ -611,13 +611,20 @@ leases_forget_queue(int queue)
 {
 	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
-		LeaseRef	ref;
 		Lease	   *lease = &lease_entries[i];
+		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
+		Partition  *partition;
+		bool		ours;
 
 		if (lease->state == LEASE_FREE || lease->queue != queue)
 			continue;
-		ref.entry = i;
-		ref.token = lease->token;
-		leases_drop(&ref, false, NULL);
+		/* Under the lock once more: the token may be that of another lease. */
+		partition = lock_lease(&ref, LW_SHARED);
+		if (partition == NULL)
+			continue;
+		ours = (lease->queue == queue);
+		unlock_partition(partition);
+		if (ours)
+			leases_drop(&ref, false, NULL);
 	}
 }

@@ -457,6 +457,7 @@ limit_table_settling(uint32 number, GroupName *name)
 {
 	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 
+	limit->announced = false;	/* groups that are made now have it, too */
 	limit->joining++;
 	name->low = limit->low;
 	name->high = limit->high;
@@ -478,8 +479,7 @@ limit_table_change(uint32 number, const LimitSettings *settings)
 
 	limit->given = settings->paused || settings->weight >= 0 || settings->max_leased >= 0 ||
 		settings->rate >= 0 || settings->burst >= 0;
-	limit->announced = false;
-	Assert(limit->joining > 0);
+	Assert(limit->joining > 0 && !limit->announced);
 	limit->joining--;
 	settings_in_force(limit, &before);
 	limit->settings = *settings;

@@ -237,7 +237,8 @@ name_stats_note(Datum name)
 			return i;
 	}
 	reserve();
-	if (noted_count > settings_max_names)
+	/* The empty name has that entry already. */
+	if (length == 0 || noted_count > settings_max_names)
 		return 0;
 	new = &noted[noted_count];
 	new->hash = hash;

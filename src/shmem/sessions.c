@@ -618,11 +618,13 @@ sessions_overdue(TimestampTz now)
 	for (int i = 0; i < session_table->high_water; i++)
 	{
 		Session    *session = &session_table->sessions[i];
+		uint64		deadline = pg_atomic_read_u64(&session->deadline);
 
-		if (session->token == 0 || session_is_alive(session, now))
+		if (session->token == 0 || (TimestampTz) deadline > now)
 			continue;
-		/* Whoever heartbeats now finds it closed. */
-		pg_atomic_write_u64(&session->deadline, 0);
+		/* One that heartbeats at this moment goes on; later it is closed. */
+		if (!pg_atomic_compare_exchange_u64(&session->deadline, &deadline, 0))
+			continue;
 		if (pg_atomic_read_u32(&session->leases) == 0)
 		{
 			/*

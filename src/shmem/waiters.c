@@ -216,6 +216,8 @@ waiters_begin(const WaiterWants *wanted, int seat)
 	looking = seat;
 	if (my_lists[seat] != NULL && !mine->told)
 		return;					/* woken by something else: the place is kept */
+	/* The rest is ours, as take_out has left it. */
+	pg_read_barrier();
 	holding = (my_lists[seat] != NULL && !mine->gone);
 	satisfied = false;
 	if (holding)

@@ -22,7 +22,7 @@
  * for where they are.
  *
  * A receipt holds the entry of its lease and is void after a crash.  That of a
- * durable lease is found by its token (leases.c: moved).  If it is not there
+ * durable lease is found by its token (lease_receipts.c).  If it is not there
  * the lease's queue may not have been opened yet, so the table is looked
  * through for it; only as long as there are such queues (settle.c).
  *

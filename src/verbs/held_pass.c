@@ -36,6 +36,7 @@
 #include "verbs/held_tasks.h"
 #include "verbs/key_tasks.h"
 #include "verbs/placement.h"
+#include "xact/pending.h"
 #include "xact/pending_queue.h"
 
 /* How soon to look again at what is being written, in microseconds. */
@@ -211,8 +212,11 @@ take_looks(Pass *pass, int64 *ids)
 	QueueState *state = pass->info->state;
 	int64		from;
 	int64		after;
-	int			n = queue_state_take_looks(state, ids, &from);
+	int			n;
 
+	/* Nothing may fail before it is noted what was taken. */
+	pending_reserve(HELD_LOOKS + 1);
+	n = queue_state_take_looks(state, ids, &from);
 	for (int i = 0; i < n; i++)
 		pending_looked(state, ids[i], false);
 	if (from == PG_INT64_MAX)

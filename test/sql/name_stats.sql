@@ -1,7 +1,7 @@
 -- Figures by name: what is counted of the tasks of a name and when, their histograms, and counting anew.
 -- The queues of this file start with "nst".
 -- To see it fail: have deform_briefly() say that there is no name; leave out put_back_count_name() in any of its places,
--- or name_stats_forget_queue() in queue_lifecycle_release(); count in name_stats_note() instead of at the commit.
+-- or name_stats_forget_queue() in queue_lifecycle_release(); count in name_stats_note() instead of at the commit, or have it give the empty name a number.
 \pset format unaligned
 \pset tuples_only on
 \pset null (null)
@@ -150,6 +150,14 @@ SELECT fairq.reset_stats('nst');
 SELECT pg_temp.counts();
 COMMIT;
 SELECT pg_temp.counts(), pg_temp.counts('nst other');
+
+-- An empty name, which SQL may write, counts with the others.
+SELECT fairq.create_queue('nst empty', buckets => 1);
+SELECT count(fairq.enqueue('nst empty', '1')) FROM generate_series(1, 2);
+UPDATE fairq."q_nst empty" SET name = '';
+SELECT count(*) FROM fairq.pop('nst empty', 2);
+SELECT pg_temp.counts('nst empty');
+SELECT fairq.drop_queue('nst empty');
 
 -- They show to those who may read the queue, and to pg_monitor.
 CREATE ROLE regress_fairq_nst;
