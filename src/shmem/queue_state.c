@@ -338,9 +338,9 @@ queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
 }
 
 /*
- * It is known; or, with QUEUE_UNKNOWN, another backend has to read it.  For the
- * one that recovery_begin told to read, also at its error or its exit.  Never
- * fails.
+ * It is known; or, with QUEUE_UNKNOWN, another backend has to read it.  The
+ * backend that queue_state_recovery_begin told to read calls this, also at its
+ * error or its exit.  Never fails.
  */
 void
 queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
