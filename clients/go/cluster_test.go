@@ -55,12 +55,12 @@ func (c *cluster) addNode() {
 	c.nodes = append(c.nodes, db)
 }
 
-// enqueue adds tasks in small batches, each of which goes to one node.
+// enqueue adds tasks in batches of two, each of which goes to a node by chance: with twenty of them none is left out.
 func (c *cluster) enqueue(count int) {
 	c.Helper()
-	for n := 0; n < count; n += 4 {
+	for n := 0; n < count; n += 2 {
 		var params []pgfairq.EnqueueParams
-		for i := n; i < n+4; i++ {
+		for i := n; i < n+2; i++ {
 			params = append(params, pgfairq.EnqueueParams{Args: Send{}, Opts: &pgfairq.EnqueueOpts{Group: fmt.Sprint("g", i)}})
 		}
 		if _, err := c.client.EnqueueMany(background, params); err != nil {
