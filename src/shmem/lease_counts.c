@@ -50,17 +50,12 @@ leases_count_anew(int queue)
 {
 	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
-		Lease	   *lease = &lease_entries[i];
-		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
-		Partition  *partition;
+		LeaseRef	ref;
+		Partition  *partition = lock_lease_of(queue, i, LW_EXCLUSIVE, &ref);
 
-		if (lease->state == LEASE_FREE || lease->queue != queue)
-			continue;
-		partition = lock_lease(&ref, LW_EXCLUSIVE);
 		if (partition == NULL)
 			continue;
-		if (lease->queue == queue)
-			lease->counted = false;
+		lease_entries[i].counted = false;
 		unlock_partition(partition);
 	}
 }
@@ -76,21 +71,15 @@ leases_leave_groups(int queue)
 	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		Lease	   *lease = &lease_entries[i];
-		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
-		uint32		group = FAIRQ_NO_GROUP;
-		Partition  *partition;
+		LeaseRef	ref;
+		Partition  *partition = lock_lease_of(queue, i, LW_EXCLUSIVE, &ref);
+		uint32		group;
 
-		if (lease->state == LEASE_FREE || lease->queue != queue)
-			continue;
-		partition = lock_lease(&ref, LW_EXCLUSIVE);
 		if (partition == NULL)
 			continue;
-		if (lease->queue == queue)
-		{
-			group = lease->group;
-			lease->group = FAIRQ_NO_GROUP;
-			lease->counted = false;
-		}
+		group = lease->group;
+		lease->group = FAIRQ_NO_GROUP;
+		lease->counted = false;
 		unlock_partition(partition);
 		groups_lease_ends(group, -1, 0);
 	}

@@ -274,6 +274,28 @@ lock_lease(const LeaseRef *ref, LWLockMode mode)
 }
 
 /*
+ * As lock_lease, of an entry that is a lease of a queue: for walks over all.
+ * Sets *ref.  An entry that is not is passed over without a lock; under the
+ * lock it is asked once more, for the token may be that of another lease.
+ */
+static inline Partition *
+lock_lease_of(int queue, uint32 entry, LWLockMode mode, LeaseRef *ref)
+{
+	const Lease *lease = &lease_entries[entry];
+	Partition  *partition;
+
+	ref->entry = entry;
+	ref->token = ((volatile const Lease *) lease)->token;
+	if (lease->state == LEASE_FREE || lease->queue != queue)
+		return NULL;
+	partition = lock_lease(ref, mode);
+	if (partition == NULL || lease->queue == queue)
+		return partition;
+	LWLockRelease(&partition->lock);
+	return NULL;
+}
+
+/*
  * Lock the partition of a task, and find its lease; NULL: it has none.  The
  * partition is locked in either case, so no lease on the task begins or ends
  * until the caller unlocks it.  The page of the task's row may be locked.

@@ -611,20 +611,12 @@ leases_forget_queue(int queue)
 {
 	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
-		Lease	   *lease = &lease_entries[i];
-		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
-		Partition  *partition;
-		bool		ours;
+		LeaseRef	ref;
+		Partition  *partition = lock_lease_of(queue, i, LW_SHARED, &ref);
 
-		if (lease->state == LEASE_FREE || lease->queue != queue)
-			continue;
-		/* Under the lock once more: the token may be that of another lease. */
-		partition = lock_lease(&ref, LW_SHARED);
 		if (partition == NULL)
 			continue;
-		ours = (lease->queue == queue);
 		unlock_partition(partition);
-		if (ours)
-			leases_drop(&ref, false, NULL);
+		leases_drop(&ref, false, NULL);
 	}
 }
