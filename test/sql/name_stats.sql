@@ -1,7 +1,8 @@
 -- Figures by name: what is counted of the tasks of a name and when, their histograms, and counting anew.
 -- The queues of this file start with "nst".
 -- To see it fail: have deform_briefly() say that there is no name; leave out put_back_count_name() in any of its places,
--- or name_stats_forget_queue() in queue_lifecycle_release(); count in name_stats_note() instead of at the commit, or have it give the empty name a number.
+-- or name_stats_forget_queue() in queue_lifecycle_release(); count in name_stats_note() instead of at the commit,
+-- or have it give the empty name a number.
 \pset format unaligned
 \pset tuples_only on
 \pset null (null)

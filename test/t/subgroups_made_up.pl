@@ -2,9 +2,9 @@
 # can be made up: who that refuses, and what becomes of tasks that are there already.
 #
 # Shown: a group has as many subgroups with work as there are entries left, so made-up users
-# of some tenants, in however many classes, refuse no other tenant and none of its users; what is due, or is held for
-# nothing any more, and has no entry waits, and nothing else waits for it; what a restart
-# finds is not refused; entries of what was purged are free without a claim; and as many of
+# of some tenants, in however many classes, refuse no other tenant and none of its users;
+# what is due, or is held for nothing any more, and has no entry waits, and nothing else waits
+# for it; what a restart finds is not refused; entries of what was purged are free without a claim; and as many of
 # pgfairq.max_limits, where users have limits by default, as are left, beyond which the tenant
 # waits, and nobody else.
 #
