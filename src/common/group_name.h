@@ -45,6 +45,13 @@ typedef struct GroupKey
 								 * FAIRQ_NO_GROUP: it is none */
 } GroupKey;
 
+static inline bool
+group_key_equal(const GroupKey *a, const GroupKey *b)
+{
+	return a->low == b->low && a->high == b->high &&
+		a->queue == b->queue && a->class == b->class;
+}
+
 static inline GroupName
 group_name_bytes(const char *text, int len, uint64 low_seed, uint64 high_seed)
 {

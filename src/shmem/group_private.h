@@ -15,6 +15,7 @@
 #ifndef FAIRQ_GROUP_PRIVATE_H
 #define FAIRQ_GROUP_PRIVATE_H
 
+#include "common/settings.h"
 #include "common/hashfn.h"
 #include "lib/pairingheap.h"
 #include "storage/lwlock.h"
@@ -180,6 +181,16 @@ typedef enum EntryFor
 
 extern FAIRQ_PRIVATE GroupTable *group_table;
 extern FAIRQ_PRIVATE FairGroup *group_entries;
+
+/*
+ * Are at least half of all entries free?  Then no group has more subgroups than
+ * there are entries left.  Without the lock: as it was a moment ago.
+ */
+static inline bool
+group_table_is_half_free(void)
+{
+	return ((volatile GroupTable *) group_table)->used <= (uint32) settings_max_groups / 2;
+}
 
 extern FAIRQ_PRIVATE FairGroup *group_table_find(QueueState *queue, int class,
 												 const GroupName *name, LWLockMode mode,

@@ -116,13 +116,6 @@ key_of(const QueueState *queue, int class, const GroupName *name)
 	return key;
 }
 
-static inline bool
-key_equal(const GroupKey *a, const GroupKey *b)
-{
-	return a->low == b->low && a->high == b->high &&
-		a->queue == b->queue && a->class == b->class;
-}
-
 /* The entry of a key in its chain, or NULL.  Chains change under both locks. */
 static FairGroup *
 search_chain(uint32 hash, const GroupKey *key)
@@ -133,7 +126,7 @@ search_chain(uint32 hash, const GroupKey *key)
 		   LWLockHeldByMeInMode(&group_table->creation_lock, LW_EXCLUSIVE));
 	while (number != FAIRQ_NO_GROUP)
 	{
-		if (key_equal(&group_entries[number].key, key))
+		if (group_key_equal(&group_entries[number].key, key))
 			return &group_entries[number];
 		number = group_entries[number].hash_next;
 	}
@@ -531,9 +524,8 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, E
 		above = make_entry(queue, class, &name_above, v, what, many);
 		if (above == NULL)
 			return NULL;
-		/* While half of them are left no group has more than these. */
 		if (what == ENTRY_NEW_TASK &&
-			group_table->used > (uint32) settings_max_groups / 2 &&
+			!group_table_is_half_free() &&
 			(n = subgroups_of(queue, &name_above)) >= settings_max_groups - group_table->used)
 		{
 			*many |= n > (uint32) settings_max_groups / RECLAIM_PART;

@@ -114,14 +114,12 @@ groups_enter(QueueState *queue, int class, const GroupName *name)
 }
 
 /*
- * Are at least half of all entries free?  Then no group has more subgroups than
- * there are entries left, and none is refused one.  Without the lock: as it was
- * a moment ago.
+ * Are there so few that no group is refused an entry for a subgroup?
  */
 bool
 groups_are_few(void)
 {
-	return ((volatile GroupTable *) group_table)->used <= (uint32) settings_max_groups / 2;
+	return group_table_is_half_free();
 }
 
 /*

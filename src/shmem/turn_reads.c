@@ -381,7 +381,7 @@ turns_at_abort(void)
  * none.  Returns the lane, or NULL.
  */
 static Lane *
-lock_line(FairGroup *group)
+lock_undivided(FairGroup *group)
 {
 	Lane	   *lane = turns_lock_home(group);
 
@@ -400,7 +400,7 @@ bool
 turns_have(uint32 number, int64 task)
 {
 	FairGroup  *group = &group_entries[number];
-	Lane	   *lane = lock_line(group);
+	Lane	   *lane = lock_undivided(group);
 	bool		found;
 
 	if (lane == NULL)
@@ -447,7 +447,7 @@ bool
 turns_copy(uint32 number, LineCopy *copy)
 {
 	FairGroup  *group = &group_entries[number];
-	Lane	   *lane = lock_line(group);
+	Lane	   *lane = lock_undivided(group);
 	QueueState *queue;
 
 	if (lane == NULL)
@@ -516,7 +516,7 @@ turns_parked_before(uint32 number, const FairqAddress *address, int max, int *be
 					LaneEntry *last, bool *exact)
 {
 	FairGroup  *group = &group_entries[number];
-	Lane	   *lane = lock_line(group);
+	Lane	   *lane = lock_undivided(group);
 	const GroupLine *line = &group->line;
 	LaneEntry	bound;
 	bool		any;

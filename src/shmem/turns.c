@@ -561,8 +561,7 @@ lock_home_of(const GroupKey *key, FairGroup *group)
 {
 	Lane	   *lane = turns_lock_home(group);
 
-	if (lane == NULL || (group->key.low == key->low && group->key.high == key->high &&
-						 group->key.queue == key->queue && group->key.class == key->class))
+	if (lane == NULL || group_key_equal(&group->key, key))
 		return lane;
 	LWLockRelease(&lane->lock);
 	return NULL;

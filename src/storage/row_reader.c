@@ -223,13 +223,23 @@ read_page(RowReader *reader, BlockNumber block)
 }
 
 /*
- * Rows are going to be read: have their pages fetched (page_hints.c).
+ * The rows at n TIDs, so many bytes apart, are going to be read: have all pages
+ * fetched, and then the rows (page_hints.c).
  */
 void
-row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid)
+row_reader_fetch(RowReader *reader, const ItemPointerData *tids, Size apart, int n)
 {
-	if (has_block_of(reader, tid))
-		page_hints_fetch_page(reader->rel, tid);
+	const char *tid = (const char *) tids;
+
+	if (n <= 1)
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		if (has_block_of(reader, (const ItemPointerData *) (tid + i * apart)))
+			page_hints_fetch_page(reader->rel, (const ItemPointerData *) (tid + i * apart));
+	}
+	for (int i = 0; i < n; i++)
+		page_hints_fetch_row(reader->rel, (const ItemPointerData *) (tid + i * apart));
 }
 
 /*

@@ -111,7 +111,7 @@ row_reader_is_suspect(RowReader *reader)
 }
 
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
-extern void row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid);
+extern void row_reader_fetch(RowReader *reader, const ItemPointerData *tids, Size apart, int n);
 extern void row_reader_unlock(RowReader *reader);
 extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_task(RowReader *reader, int64 id,

@@ -17,7 +17,6 @@
 #include "shmem/queue_order.h"
 #include "shmem/transit_horizon.h"
 #include "shmem/turns.h"
-#include "storage/page_hints.h"
 #include "storage/row_reader.h"
 #include "verbs/claim_private.h"
 #include "xact/pending.h"
@@ -420,20 +419,6 @@ is_elsewhere(Claim *claim, int class, const LaneEntry *entry)
 	led_nowhere(claim);
 }
 
-/*
- * The rows of the first n entries in hand are going to be read.
- */
-static void
-fetch_rows(Claim *claim, int n)
-{
-	if (n <= 1)
-		return;
-	for (int i = 0; i < n; i++)
-		row_reader_fetch_page(&claim->row, &claim_hand[i].tid);
-	for (int i = 0; i < n; i++)
-		page_hints_fetch_row(claim->rel, &claim_hand[i].tid);
-}
-
 /* How far the tasks reach that a claim has leased: the highest tags. */
 typedef struct ClaimEnd
 {
@@ -453,7 +438,7 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 	Assert(max >= 0);
 	end->start.whole = end->finish.whole = PG_INT64_MIN;
 	end->start.fraction = end->finish.fraction = 0;
-	fetch_rows(claim, n);
+	row_reader_fetch(&claim->row, &claim_hand[0].tid, sizeof(LaneEntry), n);
 	for (int i = 0; i < n; i++)
 	{
 		Lane	   *lane = claim_hand_lanes[i];

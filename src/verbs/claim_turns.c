@@ -22,7 +22,6 @@
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/turns.h"
-#include "storage/page_hints.h"
 #include "storage/queue_index.h"
 #include "verbs/claim.h"
 #include "xact/pending.h"
@@ -63,16 +62,6 @@ note_doubt(LineReading *reading, int64 id)
 	lane_entry_set_last(&entry);
 	lanes_entry_set_turn(&entry, id, 0);
 	lane_doubts_add(reading->lane, row->in_progress, &entry, false);
-}
-
-/* The rows of n entries are going to be read. */
-static void
-fetch_rows(const LineReading *reading, const ItemPointerData *tids, int n)
-{
-	for (int i = 0; i < n; i++)
-		row_reader_fetch_page(reading->row, &tids[i]);
-	for (int i = 0; i < n; i++)
-		page_hints_fetch_row(reading->row->rel, &tids[i]);
 }
 
 /*
@@ -175,7 +164,7 @@ claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry, Lane
 		for (int i = 0; i < n && reading.n < reading.read.max + LOOKS; i++)
 		{
 			if (i % LOOKS == 0)
-				fetch_rows(&reading, &line.tids[i], Min(LOOKS, n - i));
+				row_reader_fetch(row, &line.tids[i], sizeof(ItemPointerData), Min(LOOKS, n - i));
 			look_at(&reading, line.ids[i], &line.tids[i]);
 		}
 	}
