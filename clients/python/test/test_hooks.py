@@ -262,7 +262,7 @@ def test_a_lease_that_is_lost_after_the_handler(database):
 
         queue.task()(handle)
         task = await queue.enqueue(1)
-        worker = AsyncWorker(queue, ttl=4)
+        worker = AsyncWorker(queue, ttl=20)
         running_worker = asyncio.create_task(worker.run())
         await asyncio.wait_for(begun.wait(), 120)
         await queue.cancel(task)

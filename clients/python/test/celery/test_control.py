@@ -34,7 +34,7 @@ def test_remote_control(server, pool):
 def test_revoke(server):
     tasks = server.app()
     worker = server.worker().wait_ready()
-    task = tasks.work.apply_async(("never",), countdown=2)
+    task = tasks.work.apply_async(("never",), countdown=20)
     tasks.app.control.revoke(task.id, reply=True, timeout=60, limit=1)
     server.wait_empty()
     assert server.notes("work") == [] and "revoked" in worker.log()
