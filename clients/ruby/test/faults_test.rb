@@ -12,11 +12,11 @@ require "helper"
 class FaultsTest < FairqTest
   def test_slow_jobs_and_a_short_time_to_live
     queue(lease: "2 s", max_attempts: 2)
-    20.times { |i| SlowJob.perform_later(i.to_s, 0.5) }
-    workers = Array.new(2) { worker("--ttl", 2, "--threads", 1) }
+    8.times { |i| SlowJob.perform_later(i.to_s, 3) } # each worker is at work for longer than the ttl
+    workers = Array.new(2) { worker("--ttl", 10, "--threads", 1) }
     wait_until_empty
-    assert_equal (0...20).map(&:to_s).sort, results.sort
-    assert_equal 20, marks("begun").size, "none was begun in vain"
+    assert_equal (0...8).map(&:to_s).sort, results.sort
+    assert_equal 8, marks("begun").size, "none was begun in vain"
     assert_empty tasks("default", "dead")
     workers.each { |pid| assert_equal 0, stop(pid) }
   end
@@ -40,14 +40,14 @@ class FaultsTest < FairqTest
   def test_a_locked_table_does_not_end_the_session
     queue
     SlowJob.perform_later("long", 600)
-    worker("--ttl", 2, "--threads", 2, "--timeout", 0.1)
+    worker("--ttl", 8, "--threads", 2, "--timeout", 0.1)
     wait_until("it runs") { marks("begun").any? }
     before = sql("SELECT session FROM fairq.sessions")
     Server.on(self.class.database) do |connection|
       connection.transaction do
         connection.exec("LOCK TABLE fairq.q_default IN ACCESS EXCLUSIVE MODE")
-        # for longer than an answer may take otherwise
-        alive = "SELECT FROM fairq.sessions WHERE alive_until > now() + '12 s'"
+        # for longer than a wait, and then an answer, may take otherwise
+        alive = "SELECT FROM fairq.sessions WHERE alive_until > now() + '27 s'"
         wait_until("it has had several heartbeats") { connection.exec(alive).ntuples == 1 }
       end
     end
@@ -70,12 +70,14 @@ class FaultsTest < FairqTest
 
   def test_sigterm_lets_jobs_end_and_claims_no_more
     queue
-    4.times { |i| SlowJob.perform_later(i.to_s, 1) }
+    20.times { |i| SlowJob.perform_later(i.to_s, 1) }
     pid = worker("--threads", 2)
-    wait_until("two run") { marks("begun").size == 2 }
+    wait_until("two run") { marks("begun").size >= 2 }
     assert_equal 0, stop(pid)
-    assert_equal 2, results.size
-    assert_equal [%w[ready 0]] * 2, tasks.map { |task| task.values_at("state", "attempts") }
+    done = results.size # two, or more where the signal comes late
+    assert_equal marks("begun").size, done
+    assert_operator done, :<, 20, "it claims no more"
+    assert_equal [%w[ready 0]] * (20 - done), tasks.map { |task| task.values_at("state", "attempts") }
   end
 
   def test_a_job_that_does_not_end_in_time_is_given_back

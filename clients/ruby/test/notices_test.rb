@@ -86,8 +86,13 @@ class NoticesTest < FairqTest
     end_sessions
     lost, = wait_for_heard(1, "lost")
     assert_equal ["1", "lost", "ActiveJob::Fairq::LeaseLost"], lost.values_at("task_id", "outcome", "error")
-    wait_until("it runs again") { marks("begun").size == 2 }
-    assert_equal 0, stop(pid)
+    # A machine that is very busy may not let it end within the two seconds that it has.
+    (2..6).each do |turn|
+      wait_until("it runs again") { marks("begun").size == turn }
+      assert_equal 0, stop(pid)
+      break if heard("perform").size > 1
+      pid = listening_worker("--threads", 1, "--timeout", 0.2)
+    end
     assert_equal %w[lost released], heard("perform").map { |one| one["outcome"] }
     assert_empty heard("failed") + heard("dead")
     assert_equal 1, heard("lost").size
