@@ -57,7 +57,7 @@ func TestASessionThatIsLostEndsItsTasks(t *testing.T) {
 	<-begun
 	until(t, "it is done", func() bool { return f.left() == 0 })
 	equal(t, "sent", f.number("SELECT count(*) FROM sent WHERE task = $1", id), 1)
-	equal(t, "sessions", f.number("SELECT count(*) FROM fairq.sessions"), 1)
+	until(t, "there is one session", func() bool { return f.number("SELECT count(*) FROM fairq.sessions") == 1 })
 }
 
 func TestTheConnectionOfASessionIsLost(t *testing.T) {
@@ -220,15 +220,15 @@ func TestALockedTableDoesNotEndTheSession(t *testing.T) {
 		close(begun)
 		<-goOn
 		return write(ctx, job)
-	}), pgfairq.RunnerConfig{TTL: 3 * time.Second})
+	}), pgfairq.RunnerConfig{TTL: 12 * time.Second})
 	<-begun
 	tx, err := f.db.Begin()
 	f.must(err)
 	execute(t, tx, "LOCK TABLE fairq.q_emails IN ACCESS EXCLUSIVE MODE")
 	close(goOn) // its acknowledgement waits for the lock
-	// it lives on for several times its TTL
+	// it lives on for longer than its TTL
 	until(t, "it has had several heartbeats", func() bool {
-		return number(t, tx, "SELECT count(*) FROM fairq.sessions WHERE alive_until > now() + '12 s'") == 1
+		return number(t, tx, "SELECT count(*) FROM fairq.sessions WHERE alive_until > now() + '26 s'") == 1
 	})
 	f.must(tx.Commit())
 	until(t, "it is done", func() bool { return f.left() == 0 })

@@ -185,7 +185,7 @@ func (f *fixture) states() string {
 func TestLongTasksWithAShortSession(t *testing.T) {
 	f := processQueue(t, pgfairq.QueueOpts{MaxAttempts: 2})
 	f.enqueueMany(8)
-	run := program{TTL: 4 * time.Second, Concurrency: 2, Begin: true, Millis: 6000}
+	run := program{TTL: 10 * time.Second, Concurrency: 2, Begin: true, Millis: 6000}
 	one, other := f.process(run), f.process(run)
 	until(t, "all are done", func() bool { return f.number("SELECT count(*) FROM sent") == 8 })
 	equal(t, "begun", f.number("SELECT count(*) FROM begun"), 8)

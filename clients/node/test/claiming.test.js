@@ -77,16 +77,16 @@ test('an idle worker waits at the server without a snapshot, and has a task at o
 
 test('limits of the application do not end the waits', async (t) => {
   const { name, pool, queue, rows, config } = await newQueue(t);
-  await rows(`ALTER DATABASE ${name} SET statement_timeout = '300 ms'`);
-  await rows(`ALTER DATABASE ${name} SET idle_session_timeout = '300 ms'`);
-  const limited = new Pool({ ...config, query_timeout: 300, statement_timeout: 300 });
+  await rows(`ALTER DATABASE ${name} SET statement_timeout = '3 s'`);
+  await rows(`ALTER DATABASE ${name} SET idle_session_timeout = '3 s'`);
+  const limited = new Pool({ ...config, query_timeout: 3000, statement_timeout: 3000 });
   limited.on('error', () => {});
   const worker = new Worker(limited, 'emails', async () => {});
   const seen = watch(worker);
   const running = worker.run();
   await until('it waits', async () => (await rows(WAITS)).length === 1);
-  await until('half a second has passed', async () =>
-    (await rows(`SELECT 1 FROM (${WAITS}) w JOIN pg_stat_activity USING (pid) WHERE now() - query_start > '500 ms'`)).length === 1);
+  await until('it has waited for longer', async () =>
+    (await rows(`SELECT 1 FROM (${WAITS}) w JOIN pg_stat_activity USING (pid) WHERE now() - query_start > '4 s'`)).length === 1);
   await queue.add('x');
   await until('it is done', () => seen.completed.length === 1);
   await worker.close();

@@ -12,14 +12,14 @@ const { newQueue, restart, start, until } = require('./support.js');
 const TABLES = 'CREATE TABLE begun (task bigint, worker int); CREATE TABLE done (task bigint, worker int)';
 const numbers = (count) => Array.from({ length: count }, (_, n) => ({ data: n, group: n % 7 }));
 
-test('long tasks with a short session: 20 done, none in vain, none dead', async (t) => {
+test('long tasks with a short session: 8 done, none in vain, none dead', async (t) => {
   const { queue, rows, config } = await newQueue(t, { maxAttempts: 2 }, TABLES);
-  await queue.addMany(numbers(20));
+  await queue.addMany(numbers(8)); // each worker is at work for longer than the ttl
   const workers = [1, 2].map(() => start(t, 'worker.js',
-    { config, begin: true, millis: 500, options: { ttl: 2000, prefetch: 9 } }));
-  await until('all are done', async () => (await rows('SELECT count(*)::int AS n FROM done'))[0].n >= 20);
+    { config, begin: true, millis: 3000, options: { ttl: 10_000, prefetch: 9 } }));
+  await until('all are done', async () => (await rows('SELECT count(*)::int AS n FROM done'))[0].n >= 8);
   assert.deepStrictEqual(await rows(`SELECT (SELECT count(*)::int FROM begun) AS begun, count(*)::int AS done,
-    count(DISTINCT task)::int AS tasks FROM done`), [{ begun: 20, done: 20, tasks: 20 }]);
+    count(DISTINCT task)::int AS tasks FROM done`), [{ begun: 8, done: 8, tasks: 8 }]);
   assert.strictEqual((await queue.counts()).dead, 0);
   for (const { child } of workers) child.kill('SIGTERM');
   for (const { ended } of workers) assert.deepStrictEqual(await ended, { code: 0, signal: null });
@@ -56,7 +56,7 @@ test('SIGTERM: what runs is finished, what waits is given back, and the process 
 test('SIGTERM: a handler that does not end in time loses its task, and nothing that it wrote stays', async (t) => {
   const { queue, rows, config } = await newQueue(t, { maxAttempts: 1 }, TABLES);
   await queue.addMany(numbers(1));
-  const worker = start(t, 'worker.js', { config, begin: true, millis: 3000, stubborn: true, close: { timeout: 50 } });
+  const worker = start(t, 'worker.js', { config, begin: true, millis: 10_000, stubborn: true, close: { timeout: 50 } });
   await worker.said('begun');
   worker.child.kill('SIGTERM');
   await worker.ended;
