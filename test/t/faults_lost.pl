@@ -85,13 +85,13 @@ sql($node, "SELECT fairq.reset_stats('q')");
 	my ($bound) = worker();
 
 	sql($node, "SELECT fairq.enqueue('q', '2'), fairq.enqueue('q', '3'), fairq.enqueue('q', '4'), fairq.enqueue('q', '5')");
-	sql($node, "SELECT id FROM fairq.claim('q', session => fairq.open_session('s', '3 s'))");
-	sql($node, "SELECT id FROM fairq.claim('q', lease => '3 s')");
+	sql($node, "SELECT id FROM fairq.claim('q', session => fairq.open_session('s', '15 s'))");
+	sql($node, "SELECT id FROM fairq.claim('q', lease => '15 s')");
 	my $extended = sql($node, "SELECT receipt FROM fairq.claim('q')");
 	my $seen = sql($node, "SELECT receipt FROM fairq.open_session('seen', '1 h') s, fairq.claim('q', session => s)");
 	is(task('q'), 'leased 0 0, leased 0 0, leased 0 0, leased 0 0, leased 0 0', 'fast restart: five are leased');
 	$node->restart('fast');
-	ok(wait_for(sub { task('q') eq 'ready 0 0, ready 0 0, ready 0 0, leased 0 0, leased 0 0' }, 30), 'fast restart: nothing is lost, and each is as it was')
+	ok(wait_for(sub { task('q') eq 'ready 0 0, ready 0 0, ready 0 0, leased 0 0, leased 0 0' }, 90), 'fast restart: nothing is lost, and each is as it was')
 	  or diag(task('q'));
 	is(sql($node, "SELECT string_agg(attempt::text, ' ') FROM fairq.peek('q', 10)"), '1 1 1', 'fast restart: they come as the first attempt');
 	# One that its worker has extended since is the worker's.

@@ -124,7 +124,7 @@ sub goes_on
 			$came{$_}++ foreach column($node, "SELECT group_key FROM fairq.claim('q', 100 - " . keys(%came) . ", lease => '1 h')");
 			return keys %came == 1 + keys %groups;
 		},
-		10);
+		60);
 	is(join(' ', sort keys %came), join(' ', sort 'classes', keys %groups), "$when: each group goes on");
 	sql($node, "INSERT INTO done SELECT id, 'between' FROM (SELECT id, fairq.ack(receipt) AS acked FROM fairq.leases) l WHERE acked");
 	return;

@@ -107,7 +107,7 @@ UNION ALL SELECT coalesce(r.key, g.key), g.n, r.n
 SQL
 			return !@wrong;
 		},
-		2);
+		60);
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is(join(', ', map { "@$_" } @wrong), '', "$name: counts");
 	return;

@@ -66,7 +66,7 @@ SQL
 sub counts
 {
 	my ($q, $what, $wrong) = @_;
-	ok(wait_for(sub { ($wrong = sql($node, "SELECT wrong('$q')")) eq '' }, 2), "$what: counts") or diag($wrong);
+	ok(wait_for(sub { ($wrong = sql($node, "SELECT wrong('$q')")) eq '' }, 60), "$what: counts") or diag($wrong);
 	return;
 }
 
@@ -146,7 +146,7 @@ is(claimed('q', 5), 'c/w 1, c/z 1', 'then they are of their subgroups');
 sql($node, "SELECT fairq.nack(receipt, 'no') $settle subgroup_key = 'w'; SELECT fairq.release(receipt, '1 ms') $settle subgroup_key = 'z'");
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('q', 'scheduled')") eq '0' }), 'a backoff and a delay');
 counts('q', 'delays are over');
-is(claimed('q', 5, "session => fairq.open_session(ttl => '50 ms')"), 'c/w 1, c/z 1', 'and they are claimed by a session');
+is(claimed('q', 5, "session => fairq.open_session(ttl => '5 s')"), 'c/w 1, c/z 1', 'and they are claimed by a session');
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('q', NULL) WHERE lost = 1 AND state <> 'scheduled'") eq '2' }), 'which ends');
 is(claimed('q', 5, "lease => '1 ms'"), 'c/w 1, c/z 1', 'claimed again');
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('q', NULL) WHERE lost = 2 AND state NOT IN ('scheduled', 'leased')") eq '2' }), 'and lost twice');

@@ -29,7 +29,7 @@ IPC::Run::run(
 		python_program('many_expired.py'),
 		'--conninfo' => $node->connstr('postgres'),
 		'--tasks' => $number,
-		'--hold' => 20    # they must be there by then
+		'--hold' => 40    # they must be there by then
 	],
 	'>', \$out, '2>', \$err,
 	IPC::Run::timeout(300));
@@ -48,8 +48,10 @@ is($r->{stats}[4], 0, 'nothing was swept');
 foreach my $what (sort keys %{ $r->{latency} })
 {
 	my $l = $r->{latency}{$what}{meanwhile};
+	# On a machine that is busy with other things it took long before, too.
+	my $usual = $r->{latency}{$what}{before}{median} // 0;
 
-	cmp_ok($l->{median}, '<', 100, "meanwhile, $what: $l->{median} ms (median), $l->{max} ms (max)") if $l->{n} > 3;
+	cmp_ok($l->{median}, '<', 100 + 10 * $usual, "meanwhile, $what: $l->{median} ms (median), $l->{max} ms (max); before, $usual ms (median)") if $l->{n} > 3;
 }
 
 $node->stop;

@@ -1,5 +1,6 @@
 # The worker never waits: whatever table is locked, and whatever the owner of a queue has
-# attached to its own, for 15 seconds, what is due in another queue comes within 2 seconds.
+# attached to its own, for 15 seconds, what is due in another queue comes within 8 seconds,
+# and what the machine takes besides. Who waits for what is held is up to 15 seconds late.
 #
 # Each case has a database of its own, copied from one that has a queue "theirs", in which
 # something needs each of the tables in each second, and queues of another role, in which
@@ -213,7 +214,7 @@ foreach my $name (sort keys %cases)
 {
 	my $late = lateness($cases{$name});
 	my @kinds = $name eq 'table fairq.schedule' ? qw(due leases ends) : qw(due leases ends ticks);
-	my @wrong = grep { !defined $late->{$_} || $late->{$_}[1] > 2 + $usual || $late->{$_}[0] < ($_ eq 'ticks' ? $seconds - 2 : 2 * $seconds - 4) } @kinds;
+	my @wrong = grep { !defined $late->{$_} || $late->{$_}[1] > 8 + $usual || $late->{$_}[0] < ($_ eq 'ticks' ? $seconds - 2 : 2 * $seconds - 4) } @kinds;
 
 	is("@wrong", '', "$name: all comes in time")
 	  or diag("$usual s late without");

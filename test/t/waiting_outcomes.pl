@@ -30,6 +30,8 @@ my $node = fairq_node('outcomes', init => { allows_streaming => 1 }, conf => <<"
 max_connections = @{[ $number + 50 ]}
 max_prepared_transactions = 5
 shared_buffers = 64MB
+# its alarm wakes who has connected so long ago, though it is off by then
+authentication_timeout = 10min
 CONF
 
 sub awaiters
@@ -53,7 +55,7 @@ my $r = awaiters('many', $number, 2, 1);
 is_deeply($r->{wrong}, [], "each of $number awaiters has the result of its task");
 is($r->{idle_woken}, 0, 'while nothing happens none is woken');
 is($r->{others_woken}, 0, 'nor by the end of another task');
-cmp_ok($r->{p50}, '<', 50_000, "they are woken at once: $r->{p50} us (median), $r->{p99} us (99 %)");
+cmp_ok($r->{p50}, '<', 500_000, "they are woken at once: $r->{p50} us (median), $r->{p99} us (99 %)");
 
 # Of these ids shared memory has all in one list.
 $r = awaiters('many', 4, 0, 1024);
@@ -127,10 +129,11 @@ is($timed_out[0], 'scheduled', 'a look does not wait');
 # Ends that nobody brings about
 #
 my $dead = enqueue('bare');
-sql($node, "SELECT count(*) FROM fairq.claim('bare', lease => '1 s')");
+my $lease = sql($node, "SELECT receipt FROM fairq.claim('bare')");
 awaits($session, 'bare', $dead);
+sql($node, "SELECT fairq.extend('$lease', '1 ms')");
 like($session->query("SELECT 'next'"), qr/dead\|\|lost 1 time, .*: lease expired/, 'a lease runs out: the task is dead');
-my $expired = enqueue('bare', "expires_at => clock_timestamp() + interval '1 s'");
+my $expired = enqueue('bare', "expires_at => clock_timestamp() + interval '15 s'");
 awaits($session, 'bare', $expired);
 like($session->query("SELECT 'next'"), qr/expired/, 'the worker ends a task that has expired');
 
