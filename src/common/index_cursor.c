@@ -10,7 +10,8 @@
  *
  * Rows that another transaction is writing when they are read are not waited
  * for.  They are remembered apart; if there are too many, all is read again
- * from the first of those on, once everything that is due has been read.
+ * from the first of those on, once everything that is due has been read, and
+ * not before a time that the reader may set.
  *
  * The frontier moves when the transaction that has dealt with the rows before
  * it commits (pending.c).  A transaction that adds a row lowers it at its
@@ -77,7 +78,9 @@ index_cursor_next(IndexCursor *cursor)
 	TimestampTz result;
 
 	SpinLockAcquire(&cursor->mutex);
-	result = Min(cursor->frontier.due, cursor->held.due);
+	result = cursor->frontier.due;
+	if (cursor->held.due < result)
+		result = Min(result, Max(cursor->held.due, cursor->held_until));
 	SpinLockRelease(&cursor->mutex);
 	return result;
 }
@@ -89,7 +92,7 @@ void
 index_cursor_begin(IndexCursor *cursor, TimestampTz now, IndexPosition *from)
 {
 	SpinLockAcquire(&cursor->mutex);
-	if (cursor->frontier.due > now && cursor->held.due <= now)
+	if (cursor->frontier.due > now && cursor->held.due <= now && cursor->held_until <= now)
 	{
 		Assert(index_cursor_compare(&cursor->held, &cursor->frontier) < 0);
 		cursor->frontier = cursor->held;
@@ -179,6 +182,18 @@ index_cursor_hold(IndexCursor *cursor, const IndexPosition *place)
 	SpinLockAcquire(&cursor->mutex);
 	if (index_cursor_compare(place, &cursor->held) < 0)
 		cursor->held = *place;
+	SpinLockRelease(&cursor->mutex);
+}
+
+/*
+ * What is left is not read again before a time, set by the clock as it is; 0:
+ * at once.
+ */
+void
+index_cursor_rest(IndexCursor *cursor, TimestampTz until)
+{
+	SpinLockAcquire(&cursor->mutex);
+	cursor->held_until = until;
 	SpinLockRelease(&cursor->mutex);
 }
 

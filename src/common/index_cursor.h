@@ -32,6 +32,7 @@ typedef struct IndexCursor
 	IndexPosition frontier;		/* rows before this are in hand */
 	IndexPosition held;			/* ... but for some from here on, which were
 								 * being written when they were read */
+	TimestampTz held_until;		/* these are not read again before */
 	int			skipped_count;
 	IndexPosition skipped[INDEX_CURSOR_SKIPPED];	/* being written when read */
 	IndexPosition cut_at;		/* what was added meanwhile is from here on */
@@ -47,6 +48,7 @@ extern bool index_cursor_skip(IndexCursor *cursor, const IndexPosition *place);
 extern int	index_cursor_skipped(IndexCursor *cursor, IndexPosition *places);
 extern void index_cursor_done(IndexCursor *cursor, const IndexPosition *place);
 extern void index_cursor_hold(IndexCursor *cursor, const IndexPosition *place);
+extern void index_cursor_rest(IndexCursor *cursor, TimestampTz until);
 extern bool index_cursor_has(IndexCursor *cursor, TimestampTz due);
 extern bool index_cursor_holds(IndexCursor *cursor, TimestampTz now);
 

@@ -16,7 +16,8 @@
  * as it is written, and they are ready when the wall clock says so.
  *
  * Locking: the lock guards all but the count of steps, which is atomic.
- * Functions that were registered are called without it.
+ * Functions that were registered are called with it, so it comes before the
+ * locks of leases, sessions and workers.
  *
  *-------------------------------------------------------------------------
  */
@@ -113,15 +114,20 @@ wall_clock_steps(void)
 
 /*
  * Look whether the clock was set, and then see to it that times are shifted.
- * Returns whether it was this call that did so.  The caller holds no lock of
- * ours.
+ * Returns whether it was set since this process has looked last: then what it
+ * has read of the clock before is void.  The caller holds no lock of ours.
+ *
+ * The lock is held until all is shifted.  Who would find the step noted before
+ * that, and then ends what is overdue, would end leases that are not.
  */
 bool
 wall_clock_check(void)
 {
+	static uint32 seen = 0;
 	int64		real = 0;
 	TimestampTz now = 0;
 	bool		read = false;
+	uint32		steps;
 	ClockStep	step;
 
 	LWLockAcquire(&wall_clock->lock, LW_EXCLUSIVE);
@@ -139,14 +145,18 @@ wall_clock_check(void)
 		wall_clock->offset += step.by;
 		wall_clock->looked_at = real;
 	}
+	if (read && (step.by <= -DRIFT_USECS || step.by >= DRIFT_USECS))
+	{
+		for (int i = 0; i < function_count; i++)
+			functions[i] (&step);
+		/* Last: who goes by it finds the times shifted. */
+		pg_atomic_fetch_add_u32(&wall_clock->steps, 1);
+	}
+	steps = wall_clock_steps();
 	LWLockRelease(&wall_clock->lock);
-	if (!read || (step.by > -DRIFT_USECS && step.by < DRIFT_USECS))
+	if (likely(steps == seen))
 		return false;
-
-	for (int i = 0; i < function_count; i++)
-		functions[i] (&step);
-	/* Last: who goes by it finds the times shifted. */
-	pg_atomic_fetch_add_u32(&wall_clock->steps, 1);
+	seen = steps;
 	return true;
 }
 

@@ -41,13 +41,13 @@ any_outlived(QueueState *state)
 bool
 expire_is_due(QueueState *state, TimestampTz now)
 {
-	return (index_cursor_next(&state->expiry.cursor) <= now || any_outlived(state)) &&
-		state->expiry.retry_at <= now;
+	return index_cursor_next(&state->expiry.cursor) <= now || any_outlived(state);
 }
 
 /*
  * Some task could not be ended, perhaps for code of the owner's: report it
- * once, and leave them all alone for a while.
+ * once.  What could not be ended is left alone for a while, the longer the more
+ * often it was tried; other tasks are not.
  */
 static void
 failed(Pass *pass, ErrorData *error)
@@ -62,8 +62,12 @@ failed(Pass *pass, ErrorData *error)
 				 error->detail ? errdetail_internal("%s", error->detail) : 0,
 				 errhint("They are not claimed, and it is tried again from time to time.")));
 	expiry->sqlerrcode = error->sqlerrcode;
-	expiry->retry_at = pass->now +
-		Min(FIRST_RETRY << Min(expiry->failures, 10), LAST_RETRY);
+	if (expiry->retry_at <= pass->now)
+	{
+		expiry->retry_at = pass->now +
+			Min(FIRST_RETRY << Min(expiry->failures, 10), LAST_RETRY);
+		expiry->failures++;
+	}
 	FreeErrorData(error);
 }
 
@@ -75,7 +79,6 @@ failed(Pass *pass, ErrorData *error)
 static int
 end_tasks(Pass *pass, int n, ExpireEntry *entries)
 {
-	QueueExpiry *expiry = &pass->info->state->expiry;
 	ErrorData  *error;
 	int			ended = 0;
 
@@ -83,11 +86,7 @@ end_tasks(Pass *pass, int n, ExpireEntry *entries)
 		return 0;
 	error = expire_tasks(pass->rel, pass->info, n, entries, false, &ended);
 	if (error == NULL)
-	{
-		if (ended > 0)
-			expiry->failures = expiry->sqlerrcode = 0;
 		return ended;
-	}
 	failed(pass, error);
 	for (int i = 0; i < n; i++)
 	{
@@ -97,25 +96,49 @@ end_tasks(Pass *pass, int n, ExpireEntry *entries)
 		failed(pass, error);
 		entries[i].result = EXPIRE_IN_HANDS;
 	}
-	expiry->failures++;
 	return ended;
 }
 
 /*
+ * Remember what could not be ended, for another transaction had it, or code of
+ * the owner's failed.  Returns whether there is too much of that: then all is
+ * read again.
+ */
+static bool
+note_results(IndexCursor *cursor, int n, const IndexPosition *places, const ExpireEntry *entries)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (entries[i].result == EXPIRE_IN_HANDS && !index_cursor_skip(cursor, &places[i]))
+		{
+			IndexPosition from = places[i];
+
+			/* The entry of a row may be of an earlier version. */
+			ItemPointerSet(&from.tid, 0, 0);
+			pending_due_read(index_cursor_hold, cursor, &from);
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
  * Look up the tasks whose leases have ended since they expired.  Returns how
- * many have ended.
+ * many have ended.  *again is set if there is too much that could not be.
  */
 static int
-expire_outlived(Pass *pass)
+expire_outlived(Pass *pass, bool *again)
 {
 	QueueState *state = pass->info->state;
 	int64		tasks[OUTLIVED_TASKS];
 	ExpireEntry entries[OUTLIVED_TASKS];
+	IndexPosition places[OUTLIVED_TASKS] = {0};
 	RowReader	row;
 	int			found = 0;
 	int			n;
 	int			ended;
 
+	*again = false;
 	if (likely(!any_outlived(state)))
 		return 0;
 	pending_reserve(1);
@@ -128,7 +151,8 @@ expire_outlived(Pass *pass)
 
 		if (status == ROW_LIVE && !row_is_null(&row, COLUMN_EXPIRES_AT))
 		{
-			entries[found].tid = row.tuple.t_self;
+			entries[found].tid = places[found].tid = row.tuple.t_self;
+			places[found].due = DatumGetTimestampTz(row_value(&row, COLUMN_EXPIRES_AT));
 			entries[found++].id = tasks[i];
 		}
 		else if (status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT)
@@ -137,9 +161,13 @@ expire_outlived(Pass *pass)
 	row_reader_end(&row);
 	ended = end_tasks(pass, found, entries);
 
+	*again = note_results(&state->expiry.cursor, found, places, entries);
 	/* Should the clock have been set back, they expire once more. */
-	if (ended < found)
-		pending_expiry(state, DT_NOBEGIN);
+	for (int i = 0; i < found; i++)
+	{
+		if (entries[i].result == EXPIRE_NOT)
+			pending_expiry(state, places[i].due);
+	}
 	return ended;
 }
 
@@ -151,28 +179,11 @@ come_for(TimestampTz expires_at)
 }
 
 /*
- * Remember what could not be ended, for another transaction had it.  Returns
- * whether there is too much of that: then all is read again.
- */
-static bool
-note_results(IndexCursor *cursor, int n, const IndexPosition *places, const ExpireEntry *entries)
-{
-	for (int i = 0; i < n; i++)
-	{
-		if (entries[i].result == EXPIRE_IN_HANDS && !index_cursor_skip(cursor, &places[i]))
-		{
-			pending_due_read(index_cursor_hold, cursor, &places[i]);
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
  * End tasks that have expired; up to pass->max entries of the index are looked
  * at, from *from on, which is moved.  Returns how many have ended.
  *
- * Rows that other transactions write are not waited for, as in promote_due().
+ * Rows that other transactions write are not waited for, as in promote_due();
+ * nor are those waited for whose end fails.
  */
 int
 expire_due(Pass *pass, IndexPosition *from)
@@ -181,18 +192,16 @@ expire_due(Pass *pass, IndexPosition *from)
 	IndexCursor *cursor = &expiry->cursor;
 	TimestampTz now = pass->now;
 	IndexPosition skipped[INDEX_CURSOR_SKIPPED];
-	int			skipped_count = index_cursor_skipped(cursor, skipped);
+	int			skipped_count = 0;
 	ExpireEntry *entries;
-	bool		again = false;
+	TimestampTz retry_at;
+	bool		again;
 	int			ended;
 
 	AssertMaintenanceLocked(pass->rel);
-	if (expiry->retry_at > now)
-	{
-		pass_again(pass, expiry->retry_at);
-		return 0;
-	}
-	ended = expire_outlived(pass);
+	if (expiry->retry_at <= now)
+		skipped_count = index_cursor_skipped(cursor, skipped);
+	ended = expire_outlived(pass, &again);
 	entries = palloc0((pass->max + INDEX_CURSOR_SKIPPED) * sizeof(ExpireEntry));
 	for (int i = 0; i < skipped_count; i++)
 		entries[i].tid = skipped[i].tid;
@@ -217,19 +226,25 @@ expire_due(Pass *pass, IndexPosition *from)
 			.tid = read.entries[i].tid
 		};
 		ended += end_tasks(pass, n, entries);
-		again = note_results(cursor, n, read.entries, entries);
+		again |= note_results(cursor, n, read.entries, entries);
 		pending_due_read(index_cursor_end, cursor, from);
 		pfree(read.entries);
 	}
 	pfree(entries);
 
-	pass->more |= (from->due <= now && expiry->retry_at <= now);
+	pass->more |= (from->due <= now);
+	retry_at = Max(now + USECS_PER_SEC, expiry->retry_at);
+	if (again)
+		index_cursor_rest(cursor, retry_at);
 	again |= index_cursor_holds(cursor, now);
 	/* What is in others' hands has been passed over, and is still there. */
 	if (from->due > now && !again)
+	{
 		expiry->passed_over = false;
+		expiry->failures = expiry->sqlerrcode = 0;
+	}
 	pass_again(pass, come_for(from->due));
 	if (again)
-		pass_again(pass, Max(now + USECS_PER_SEC, expiry->retry_at));
+		pass_again(pass, retry_at);
 	return ended;
 }

@@ -7,15 +7,21 @@
  * so.  But a claim that comes to a row which another transaction is writing
  * does not know what becomes of it, nor whose task it is then; and a line may
  * be gone.  Then it is said from which task on the overflow of a class has to
- * be read (queue_order_overflow_lost), and a pass does that.
+ * be read (queue_order_overflow_lost), and a pass does that: some groups at a
+ * time, for there may be very many.  It writes nothing, so what it has come to
+ * stands also if it fails.  A walk that has come to its end rests for four
+ * times as long, or a minute, before the next one: so others of the queue, who
+ * wait for what is due, have most of the time.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
+#include "common/wall_clock.h"
 #include "maintenance/duties.h"
 #include "shmem/groups.h"
 #include "shmem/queue_order.h"
@@ -26,20 +32,38 @@
 /* Entries of a group's overflow that are read at a time. */
 #define LOOKS			32
 
+/* A walk rests this many times as long as it took, or so long. */
+#define WALK_REST		4
+#define WALK_REST_MAX	USECS_PER_MINUTE
+
 /*
  * Some tasks of the overflow of a class may be in no line, from an id on.  See
  * to it that their groups read them again: one group after the other, as their
- * rows say, for shared memory may have forgotten them.
+ * rows say, for shared memory may have forgotten them.  Returns whether that
+ * were all; else the next pass goes on.
  */
-static void
-find_of_class(Relation rel, QueueInfo *info, int class, int64 lost)
+static bool
+find_of_class(Pass *pass, int class, int64 lost, OverflowWalk *walk)
 {
+	Relation	rel = pass->rel;
+	QueueInfo  *info = pass->info;
 	RowReader	row;
-	int64		hash = PG_INT64_MIN;
-	int64		of_class = -1;
+	int64		hash;
+	int64		of_class;
+	int			looked = 0;
+	bool		left = true;
 
+	if (walk->began == 0)
+	{
+		walk->began = pass->now;
+		walk->hash = PG_INT64_MIN;
+		walk->class = -1;
+	}
+	hash = walk->hash;
+	of_class = walk->class;
 	row_reader_begin(&row, rel, info);
-	while (queue_index_overflow_after(rel, info, &hash, &of_class))
+	while (looked++ < pass->max &&
+		   (left = queue_index_overflow_after(rel, info, &hash, &of_class)))
 	{
 		int64		ids[LOOKS];
 		ItemPointerData tids[LOOKS];
@@ -70,8 +94,11 @@ find_of_class(Relation rel, QueueInfo *info, int class, int64 lost)
 				}
 			}
 		}
+		walk->hash = hash;
+		walk->class = of_class;
 	}
 	row_reader_end(&row);
+	return !left;
 }
 
 /*
@@ -93,11 +120,23 @@ find_overflow(Pass *pass)
 	for (int class = 0; class < state->classes; class++)
 	{
 		QueueOrder *order = &state->orders[class];
-		int64		lost = queue_order_take_lost(order);
+		OverflowWalk *walk = &order->overflow_walk;
 
-		if (likely(lost == PG_INT64_MAX))
+		if (likely(queue_order_lost(order) == PG_INT64_MAX))
 			continue;
-		find_of_class(pass->rel, info, class, lost);
+		if (walk->began == 0 && wall_clock_ahead(walk->rests_until, pass->now, WALK_REST_MAX))
+		{
+			pass_again(pass, walk->rests_until);
+			continue;
+		}
+		if (!find_of_class(pass, class, queue_order_take_lost(order), walk))
+		{
+			pass->more = true;
+			continue;
+		}
 		queue_order_found_lost(order);
+		walk->rests_until = GetCurrentTimestamp() +
+			Min((GetCurrentTimestamp() - walk->began) * WALK_REST, WALK_REST_MAX);
+		walk->began = 0;
 	}
 }

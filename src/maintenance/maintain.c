@@ -79,6 +79,20 @@ maintain_tick(TimestampTz now)
 }
 
 /*
+ * What was put off for a while is looked at with this pass.
+ */
+static void
+look_at_all(QueueState *state)
+{
+	state->counts.rests_until = 0;
+	for (int class = 0; class < state->classes; class++)
+		state->orders[class].overflow_walk.rests_until = 0;
+	index_cursor_rest(&state->due, 0);
+	index_cursor_rest(&state->expiry.cursor, 0);
+	held_looks_hurry(&state->held);
+}
+
+/*
  * If the clock was set since the last pass: what is left alone until a time,
  * which may be an hour off now, is looked at.
  */
@@ -91,6 +105,7 @@ clock_was_set(QueueState *state, TimestampTz now)
 	if (likely(state->clock_steps == steps))
 		return;
 	state->clock_steps = steps;
+	look_at_all(state);
 	state->archive.retry_at = 0;
 	state->expiry.retry_at = 0;
 	state->archive.reread_at = 0;
@@ -122,7 +137,7 @@ has(const Maintenance *maintenance, Duty duty)
 static int
 end_leases(Pass *pass)
 {
-	int			ended = lost_leases_end(pass->rel, pass->info, pass->max);
+	int			ended = lost_leases_end(pass);
 
 	if (pg_atomic_read_u32(&pass->info->state->expired) > 0)
 	{
@@ -161,6 +176,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		.info = info,
 		.now = now,
 		.max = maintenance->max > 0 ? maintenance->max : PASS_ROWS,
+		.care = pass_takes_care(info, now),
 		.next = DT_NOEND,
 	};
 	bool		first = !maintenance->begun;
@@ -174,6 +190,8 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		return false;
 	}
 	clock_was_set(info->state, now);
+	if (maintenance->by_hand && !maintenance->begun)
+		look_at_all(info->state);
 	recovery_recount(rel, info);
 	if (!maintenance->begun)
 	{
@@ -224,7 +242,16 @@ maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 
 	AssertRelationLocked(rel, RowExclusiveLock);
 	run_as_owner(rel->rd_rel->relowner, RelationGetRelid(rel), &context);
-	more = do_pass(rel, info, maintenance);
+	PG_TRY();
+	{
+		more = do_pass(rel, info, maintenance);
+	}
+	PG_CATCH();
+	{
+		pass_failed(info, GetCurrentTimestamp(), geterrcode());
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	run_as_end(&context);
 	return more;
 }
@@ -242,7 +269,7 @@ maintain_is_due(QueueInfo *info)
 		lost |= (queue_order_lost(&info->state->orders[class]) != PG_INT64_MAX);
 	maintain_tick(now);
 	return lost || info->state->counts.recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
-		queue_state_has_looks(info->state) ||
+		held_looks_next(&info->state->held) <= now ||
 		successor_filter_is_stale(&info->state->successors) ||
 		index_cursor_next(&info->state->due) <= now || expire_is_due(info->state, now) ||
 		sweep_is_due(info, now) ||

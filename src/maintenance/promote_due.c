@@ -27,6 +27,9 @@
 #include "verbs/placement.h"
 #include "xact/pending_queue.h"
 
+/* When to read many again of which some were refused, in microseconds. */
+#define CARE_REST		(10 * USECS_PER_SEC)
+
 /* What became of an entry of a scheduled task. */
 typedef enum Promotion
 {
@@ -35,8 +38,16 @@ typedef enum Promotion
 								 * said so; or expired, which is for another
 								 * pass */
 	IN_HANDS					/* being written: its end will not be told; or
-								 * there is no room for it */
+								 * there is no room for it, or it was refused */
 } Promotion;
+
+/* An entry by itself. */
+typedef struct PromoteOne
+{
+	Pass	   *pass;
+	const IndexPosition *entry;
+	Promotion	result;
+} PromoteOne;
 
 /*
  * Forget the suspects that have no place any more: they have ended, or were put
@@ -126,6 +137,34 @@ promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
 }
 
 /*
+ * One entry, with readers of its own.
+ */
+static void
+promote_alone(void *arg)
+{
+	PromoteOne *one = arg;
+	Pass	   *pass = one->pass;
+	Placement	placement;
+	RowReader	row;
+
+	placement_begin(&placement, pass->rel, pass->info);
+	row_reader_begin(&row, pass->rel, pass->info);
+	one->result = promote_entry(&placement, &row, one->entry, pass->now);
+	row_reader_end(&row);
+}
+
+static Promotion
+promote(Pass *pass, Placement *placement, RowReader *row, const IndexPosition *entry)
+{
+	PromoteOne	one = {.pass = pass,.entry = entry};
+
+	CHECK_FOR_INTERRUPTS();
+	if (likely(!pass->care))
+		return promote_entry(placement, row, entry, pass->now);
+	return pass_try(pass, "make due tasks ready", promote_alone, &one) ? one.result : IN_HANDS;
+}
+
+/*
  * Make scheduled tasks ready that are due; up to pass->max entries of the
  * index are looked at, from *from on, which is moved.  Returns how many are
  * ready.
@@ -133,7 +172,7 @@ promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
  * Rows that other transactions write are not waited for, and nothing else
  * waits for them: the queue remembers them apart, and they are looked at again
  * each second.  If there are too many to remember, all is read again from the
- * first of those on, once everything that is due has been read.
+ * first of those on, a second after everything that is due has been read.
  */
 int
 promote_due(Pass *pass, IndexPosition *from)
@@ -159,7 +198,7 @@ promote_due(Pass *pass, IndexPosition *from)
 	forget_suspects(pass, &row);
 	for (int i = 0; i < skipped_count; i++)
 	{
-		Promotion	result = promote_entry(&placement, &row, &skipped[i], now);
+		Promotion	result = promote(pass, &placement, &row, &skipped[i]);
 
 		if (result != IN_HANDS)
 			pending_due_read(index_cursor_done, cursor, &skipped[i]);
@@ -180,10 +219,8 @@ promote_due(Pass *pass, IndexPosition *from)
 		*from = read.next;
 		for (int i = 0; i < n; i++)
 		{
-			Promotion	result;
+			Promotion	result = promote(pass, &placement, &row, &read.entries[i]);
 
-			CHECK_FOR_INTERRUPTS();
-			result = promote_entry(&placement, &row, &read.entries[i], now);
 			promoted += (result == PROMOTED);
 			if (result == IN_HANDS && !retry && !index_cursor_skip(cursor, &read.entries[i]))
 			{
@@ -197,6 +234,8 @@ promote_due(Pass *pass, IndexPosition *from)
 	row_reader_end(&row);
 	pass->more |= (from->due <= now);
 	pass_again(pass, from->due);
+	if (retry)
+		index_cursor_rest(cursor, now + (pass->care ? CARE_REST : USECS_PER_SEC));
 	if (retry || index_cursor_holds(cursor, now))
 		pass_again(pass, now + USECS_PER_SEC);
 	return promoted;

@@ -563,7 +563,8 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 		/* Not at once if a backend is waited for. */
 		*next = Min(*next, due > now ? due : now + MISSING_USECS);
 	}
-	if (sweep->under_way)
+	/* If there is no room it goes on when the first of these is judged. */
+	if (sweep->under_way && !sweeper.full)
 		*next = Min(*next, Max(now, sweep->begun_at + SETTLE_USECS));
 	else if (settings_sweep_interval > 0 && is_wanted(info->state))
 		*next = Min(*next, next_sweep(sweep));

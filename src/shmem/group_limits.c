@@ -177,7 +177,9 @@ group_limits_tick(QueueLimits *limits, TimestampTz now)
 {
 	uint32		number;
 
-	while ((number = limit_room_first_due(limits, now)) != NO_LIMIT)
+	/* Each once: one has no token yet if the clock is set back meanwhile. */
+	for (uint32 left = limit_table_high_water();
+		 left > 0 && (number = limit_room_first_due(limits, now)) != NO_LIMIT; left--)
 	{
 		(void) limit_lock(number, LW_EXCLUSIVE);
 		unlock_and_go_on(number);

@@ -51,8 +51,8 @@ queue_order_lost(const QueueOrder *order)
 
 /*
  * From which task on a pass has to read the overflow, which it then does (one
- * pass at a time) and says so.  If it fails, or is ended, the next one finds
- * what it was looking for.  PG_INT64_MAX: there is nothing to read.
+ * pass at a time, or several of them) and says so.  What is lost meanwhile is
+ * for the next time.  PG_INT64_MAX: there is nothing to read.
  */
 int64
 queue_order_take_lost(QueueOrder *order)
@@ -62,9 +62,12 @@ queue_order_take_lost(QueueOrder *order)
 	if (queue_order_lost(order) == PG_INT64_MAX)
 		return PG_INT64_MAX;
 	SpinLockAcquire(&order->mutex);
-	result = Min(order->overflow_sought, order->overflow_lost);
-	order->overflow_sought = result;
-	order->overflow_lost = PG_INT64_MAX;
+	if (order->overflow_sought == PG_INT64_MAX)
+	{
+		order->overflow_sought = order->overflow_lost;
+		order->overflow_lost = PG_INT64_MAX;
+	}
+	result = order->overflow_sought;
 	SpinLockRelease(&order->mutex);
 	return result;
 }

@@ -108,7 +108,7 @@ queue_state_init_limits(QueueLimits *limits)
 
 /*
  * Set up an entry that is not in use.  Nothing is known of the queue's rows
- * then: all that is held is to be looked at, and unique keys may be remembered.
+ * then: unique keys may be remembered.
  */
 static void
 queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
@@ -120,8 +120,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	LWLockInitialize(&queue->lock, shared_memory_tranche(FAIRQ_TRANCHE_QUEUE));
 	SpinLockInit(&queue->ids.mutex);
 	SpinLockInit(&queue->recovery.mutex);
-	SpinLockInit(&queue->held.mutex);
-	queue->held.from = PG_INT64_MIN;
+	held_looks_init(&queue->held);
 	queue->clock_steps = wall_clock_steps();
 	index_cursor_init(&queue->due);
 	index_cursor_init(&queue->archive.cursor);
@@ -510,66 +509,6 @@ queue_state_recount(QueueState *queue)
 {
 	queue->counts.recount = true;
 	worker_slots_wake_at(queue->database, 0);
-}
-
-/*
- * A held task may have nothing before it any more: have a pass look at it.  If
- * there are too many of them, it looks at all from the lowest of the others on.
- * Never fails.  The caller has the worker come.
- */
-void
-queue_state_look(QueueState *queue, int64 task)
-{
-	bool		there = false;
-
-	SpinLockAcquire(&queue->held.mutex);
-	for (int i = 0; i < queue->held.count && !there; i++)
-		there = (queue->held.tasks[i] == task);
-	if (!there && queue->held.count < HELD_LOOKS)
-		queue->held.tasks[queue->held.count++] = task;
-	else if (!there)
-		queue->held.from = Min(queue->held.from, task);
-	SpinLockRelease(&queue->held.mutex);
-}
-
-/*
- * Have a pass look at all held tasks from an id on.
- */
-void
-queue_state_look_from(QueueState *queue, int64 from)
-{
-	SpinLockAcquire(&queue->held.mutex);
-	queue->held.from = Min(queue->held.from, from);
-	SpinLockRelease(&queue->held.mutex);
-}
-
-/*
- * Take what is to be looked at: the result says how many tasks there are, which
- * has room for HELD_LOOKS, and *from from where on all (PG_INT64_MAX: none).
- * From now on the caller alone knows of them, and notes them for a rollback.
- */
-int
-queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from)
-{
-	int			n;
-
-	SpinLockAcquire(&queue->held.mutex);
-	n = queue->held.count;
-	Assert(n >= 0 && n <= HELD_LOOKS);
-	memcpy(tasks, queue->held.tasks, n * sizeof(int64));
-	*from = queue->held.from;
-	queue->held.count = 0;
-	queue->held.from = PG_INT64_MAX;
-	SpinLockRelease(&queue->held.mutex);
-	return n;
-}
-
-/* Is there any?  Without the lock, so this may be a moment late. */
-bool
-queue_state_has_looks(QueueState *queue)
-{
-	return ((volatile QueueState *) queue)->held.count > 0 ||
-		((volatile QueueState *) queue)->held.from != PG_INT64_MAX;
 }
 
 /*

@@ -20,9 +20,19 @@
 #include "common/index_cursor.h"
 #include "common/task_state.h"
 #include "common/virtual_time.h"
+#include "shmem/held_looks.h"
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
 #include "shmem/successor_filter.h"
+
+/* How far a pass has come that looks for tasks of the overflow in no line. */
+typedef struct OverflowWalk
+{
+	TimestampTz began;			/* 0: it has yet to */
+	int64		hash;			/* the last group that was looked at ... */
+	int64		class;			/* ... and its class */
+	TimestampTz rests_until;	/* the next one begins then */
+} OverflowWalk;
 
 /*
  * One fair order: the tags of a priority class.  Queues of the policies
@@ -40,6 +50,7 @@ typedef struct QueueOrder
 								 * in no line; PG_INT64_MAX: none are */
 	int64		overflow_sought;	/* and of those that a pass is looking
 									 * for, or was when it failed */
+	OverflowWalk overflow_walk; /* maintenance lock: for these */
 	uint64		next_slot;		/* group lock: slots handed out so far */
 	uint32		group_ring;		/* group lock: some group of this order, the
 								 * hand of the clock that finds idle ones */
@@ -85,22 +96,11 @@ typedef struct QueueExpiry
 	bool		passed_over;	/* claims, or the worker, have passed over
 								 * some that have expired and have yet to end */
 	/* The maintenance lock guards the rest. */
-	TimestampTz retry_at;		/* none is ended until then */
-	int			failures;		/* since one was */
+	TimestampTz retry_at;		/* what could not be ended is left alone
+								 * until then */
+	int			failures;		/* since there was none of that */
 	int			sqlerrcode;		/* of the error that was reported; 0: none */
 } QueueExpiry;
-
-/* Held tasks to look at that are remembered one by one. */
-#define HELD_LOOKS		32
-
-/* Held tasks that may have nothing before them: a pass looks at them. */
-typedef struct QueueHeldChecks
-{
-	slock_t		mutex;			/* guards the rest */
-	int			count;
-	int64		tasks[HELD_LOOKS];
-	int64		from;			/* and all from this id on; PG_INT64_MAX: none */
-} QueueHeldChecks;
 
 /*
  * Unique keys that are remembered, also when their tasks have ended: rows of
@@ -203,6 +203,7 @@ typedef struct QueueCounts
 	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place)
 								 * are counted in their groups; 0: none are */
 	bool		recount;		/* counts are off: see recovery_recount() */
+	TimestampTz rests_until;	/* they are not counted anew before */
 	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_depth */
 } QueueCounts;
 
@@ -259,13 +260,15 @@ typedef struct QueueState
 	QueueSweep	sweep;			/* maintenance lock */
 	uint32		clock_steps;	/* maintenance lock: steps of the wall clock
 								 * that are allowed for */
+	TimestampTz care_until;		/* maintenance lock: pass.c */
+	int			refused_sqlerrcode; /* that was reported; 0: none */
 	TimestampTz rests_until;	/* the worker leaves it alone: patience.c */
 
 	QueuePublished published;
 	QueueLimits limits;			/* limit_table.c */
 
 	QueueCounts counts;
-	QueueHeldChecks held;
+	HeldLooks	held;
 	QueueRemembered remembered;
 	QueueSuccessors successors;
 	SuspectTasks suspects;
@@ -338,10 +341,6 @@ extern void queue_state_ids(QueueState *queue, int64 *first, int64 *end);
 extern bool queue_state_sweep_sleeps(QueueState *queue, int64 done);
 
 extern void queue_state_recount(QueueState *queue);
-extern void queue_state_look(QueueState *queue, int64 task);
-extern void queue_state_look_from(QueueState *queue, int64 from);
-extern int	queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from);
-extern bool queue_state_has_looks(QueueState *queue);
 extern void queue_state_outlived(QueueState *queue, int64 task);
 extern int	queue_state_take_outlived(QueueState *queue, int64 *tasks);
 extern bool queue_state_tick(QueueState *queue, TimestampTz now);

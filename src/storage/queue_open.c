@@ -202,7 +202,7 @@ check_file(QueueInfo *info, Relation rel)
 		}
 		index_cursor_add(&state->due, DT_NOBEGIN);
 		index_cursor_add(&state->expiry.cursor, DT_NOBEGIN);
-		queue_state_look_from(state, PG_INT64_MIN);
+		held_looks_add_from(&state->held, PG_INT64_MIN);
 		successor_filter_recount(&state->successors);
 		SpinLockAcquire(&state->recovery.mutex);
 		if (state->recovery.groups == QUEUE_KNOWN)

@@ -41,15 +41,21 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 #include "common/contracts.h"
 #include "common/patience.h"
 #include "common/run_as.h"
+#include "common/wall_clock.h"
 #include "shmem/groups.h"
 #include "shmem/leases.h"
 #include "shmem/queue_order.h"
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
+
+/* No count for this many times as long as the last one took, or so long. */
+#define RECOUNT_REST		20
+#define RECOUNT_REST_MAX	USECS_PER_MINUTE
 
 /*
  * See that every class and bucket with rows has its lane.
@@ -294,6 +300,8 @@ recovery_tags(Relation rel, QueueInfo *info)
 	{
 		QueueDepths before_reading;
 		QueueDepths depths;
+		TimestampTz began = GetCurrentTimestamp();
+		TimestampTz ended;
 
 		if (!queue_state_recovery_begin(state, &state->recovery.groups))
 			continue;
@@ -314,6 +322,9 @@ recovery_tags(Relation rel, QueueInfo *info)
 		if (info->policy == QUEUE_FAIR)
 			pg_atomic_write_u64(&state->counts.counted, QUEUE_ALL_COUNTED);
 		queue_state_recovery_end(state, &state->recovery.groups, QUEUE_KNOWN);
+		ended = GetCurrentTimestamp();
+		state->counts.rests_until = ended +
+			Min((ended - began) * RECOUNT_REST, RECOUNT_REST_MAX);
 	}
 }
 
@@ -354,7 +365,9 @@ recovery_try_tags(Relation rel, QueueInfo *info)
  * The counts of a queue were found to be off: have it counted anew by the
  * next backend that needs that.  Not while a transaction writes to it, ours
  * included, for that has counted already what would be counted again when it
- * commits; nor while it is prepared.  Then the caller comes again.
+ * commits; nor while it is prepared; nor soon after the last time, for who
+ * rolls back prepared transactions could have all rows read without a pause.
+ * Then the caller comes again.
  */
 void
 recovery_recount(Relation rel, QueueInfo *info)
@@ -362,6 +375,7 @@ recovery_recount(Relation rel, QueueInfo *info)
 	QueueState *state = info->state;
 
 	if (likely(!state->counts.recount) || TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
+		wall_clock_ahead(state->counts.rests_until, GetCurrentTimestamp(), RECOUNT_REST_MAX) ||
 		!ConditionalLockRelation(rel, ShareLock))
 		return;
 	SpinLockAcquire(&state->recovery.mutex);

@@ -7,7 +7,7 @@
  * other tasks (dependencies.c), or both.  Whoever ends the last of these makes
  * it ready, if that is known by then (held_tasks.c, successors.c).  What is not
  * known is left to this pass, which looks when all have committed: at tasks
- * that are named to it (queue_state_look), and at all that are held after a
+ * that are named to it (held_looks.c), and at all that are held after a
  * start, and after rows were written with SQL, purged, or come from a prepared
  * transaction.
  *
@@ -39,12 +39,6 @@
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
 
-/* How soon to look again at what is being written, in microseconds. */
-#define LOOK_USECS		INT64CONST(250000)
-
-/* How soon to try again to end a task, if that has failed, in microseconds. */
-#define CANCEL_USECS	(10 * USECS_PER_SEC)
-
 /* Predecessors that a pass looks at, or a few more. */
 #define MAX_LOOKED		20000
 
@@ -66,6 +60,15 @@ typedef struct HeldLook
 	int			looked;			/* predecessors */
 } HeldLook;
 
+/* A look at one task by itself. */
+typedef struct LookOne
+{
+	Pass	   *pass;
+	int64		id;
+	int			looked;
+	LookResult	result;
+} LookOne;
+
 /* A task that is to be cancelled. */
 typedef struct Cancel
 {
@@ -74,6 +77,13 @@ typedef struct Cancel
 	int64		task;
 	bool		done;
 } Cancel;
+
+static void
+begin_look(HeldLook *look)
+{
+	placement_begin(&look->placement, look->pass->rel, look->pass->info);
+	row_reader_begin(&look->row, look->pass->rel, look->pass->info);
+}
 
 /*
  * One of the key of the task that row has read may be before it.
@@ -204,10 +214,39 @@ look_at(HeldLook *look, int64 id)
 }
 
 /*
- * What is to be looked at: ids has room for it.  Returns how many tasks.
+ * A look with readers of its own.
+ */
+static void
+look_alone(void *arg)
+{
+	LookOne    *one = arg;
+	HeldLook	look = {.pass = one->pass};
+
+	begin_look(&look);
+	one->result = look_at(&look, one->id);
+	one->looked = look.looked;
+	row_reader_end(&look.row);
+}
+
+static LookResult
+look_with_care(HeldLook *look, int64 id)
+{
+	LookOne		one = {.pass = look->pass,.id = id};
+
+	if (likely(!look->pass->care))
+		return look_at(look, id);
+	if (!pass_try(look->pass, "make held tasks ready", look_alone, &one))
+		return LOOK_FAILED;
+	look->looked += one.looked;
+	return one.result;
+}
+
+/*
+ * What is to be looked at: ids has room for it.  Returns how many tasks, the
+ * first *named of which are by name.
  */
 static int
-take_looks(Pass *pass, int64 *ids)
+take_looks(Pass *pass, int64 *ids, int *named)
 {
 	QueueState *state = pass->info->state;
 	int64		from;
@@ -216,18 +255,16 @@ take_looks(Pass *pass, int64 *ids)
 
 	/* Nothing may fail before it is noted what was taken. */
 	pending_reserve(HELD_LOOKS + 1);
-	n = queue_state_take_looks(state, ids, &from);
+	n = held_looks_take(&state->held, pass->now, ids, &from);
 	for (int i = 0; i < n; i++)
 		pending_looked(state, ids[i], false);
+	*named = n;
 	if (from == PG_INT64_MAX)
 		return n;
 	pending_looked(state, from, true);
 	n += key_index_held(pass->rel, pass->info, from, pass->max, ids + n, &after);
-	if (after != PG_INT64_MAX)
-	{
-		queue_state_look_from(state, after);
-		pass->more = true;
-	}
+	held_looks_walked(&state->held, after);
+	pass->more |= (after != PG_INT64_MAX);
 	return n;
 }
 
@@ -238,39 +275,45 @@ take_looks(Pass *pass, int64 *ids)
 int
 held_pass(Pass *pass)
 {
-	QueueState *state = pass->info->state;
-	TimestampTz now = GetCurrentTimestamp();
+	HeldLooks  *held = &pass->info->state->held;
 	HeldLook	look = {.pass = pass};
+	TimestampTz next;
 	int64	   *ids;
+	int			named;
 	int			n;
 	int			ran = 0;
 
 	AssertMaintenanceLocked(pass->rel);
-	if (!queue_state_has_looks(state))
+	next = held_looks_next(held);
+	if (next > pass->now)
+	{
+		pass_again(pass, next);
 		return 0;
+	}
 	ids = palloc((pass->max + HELD_LOOKS) * sizeof(int64));
-	n = take_looks(pass, ids);
-	placement_begin(&look.placement, pass->rel, pass->info);
-	row_reader_begin(&look.row, pass->rel, pass->info);
+	n = take_looks(pass, ids, &named);
+	begin_look(&look);
 	for (int i = 0; i < n; i++)
 	{
 		LookResult	result;
 
 		CHECK_FOR_INTERRUPTS();
+		if (i == named)
+			look.looked = 0;	/* those by name do not stop the walk */
 		if (look.looked > MAX_LOOKED)
 		{
-			queue_state_look(state, ids[i]);
+			held_looks_put_back(held, ids[i]);
 			pass->more = true;
 			continue;
 		}
-		result = look_at(&look, ids[i]);
+		result = look_with_care(&look, ids[i]);
 		if (result == LOOK_AGAIN || result == LOOK_FAILED)
-		{
-			queue_state_look(state, ids[i]);
-			pass_again(pass, now + (result == LOOK_AGAIN ? LOOK_USECS : CANCEL_USECS));
-		}
+			held_looks_put_off(held, ids[i], i < named,
+							   result == LOOK_AGAIN ? HELD_BUSY : HELD_FAILED, pass->now);
 		ran += (result == LOOK_RAN);
 	}
+	held_looks_rest(held, GetCurrentTimestamp());
+	pass_again(pass, held_looks_next(held));
 	row_reader_end(&look.row);
 	pfree(ids);
 	return ran;

@@ -51,6 +51,15 @@ typedef struct LostLeases
 	PutBack		back;
 } LostLeases;
 
+/* A lease by itself. */
+typedef struct EndOne
+{
+	Pass	   *pass;
+	const LeaseInfo *lease;
+	int			settled;
+	bool		ended;
+} EndOne;
+
 /*
  * Is it neither the worker nor the task that has ended a lease?
  */
@@ -218,12 +227,39 @@ end_lease(LostLeases *leases, const LeaseInfo *lease, int settled)
 }
 
 /*
- * Put back the tasks of up to max leases that have run out.  Returns how many
- * were.
+ * End a lease with a reader of its own.
+ */
+static void
+end_alone(void *arg)
+{
+	EndOne	   *one = arg;
+	LostLeases	leases = {.rel = one->pass->rel,.info = one->pass->info};
+
+	row_reader_begin(&leases.row, leases.rel, leases.info);
+	one->ended = end_lease(&leases, one->lease, one->settled);
+	row_reader_end(&leases.row);
+}
+
+static bool
+end_with_care(Pass *pass, LostLeases *leases, const LeaseInfo *lease, int settled)
+{
+	EndOne		one = {.pass = pass,.lease = lease,.settled = settled};
+
+	if (likely(!pass->care))
+		return end_lease(leases, lease, settled);
+	return pass_try(pass, "put back lost tasks", end_alone, &one) && one.ended;
+}
+
+/*
+ * Put back the tasks of up to pass->max leases that have run out.  Returns how
+ * many were.
  */
 int
-lost_leases_end(Relation rel, QueueInfo *info, int max)
+lost_leases_end(Pass *pass)
 {
+	Relation	rel = pass->rel;
+	QueueInfo  *info = pass->info;
+	int			max = pass->max;
 	LostLeases	leases = {.rel = rel,.info = info};
 	LeaseInfo  *expired;
 	int			put = 0;
@@ -248,7 +284,7 @@ lost_leases_end(Relation rel, QueueInfo *info, int max)
 			continue;			/* acked, extended or given up just now */
 
 		settled = pending_settled(lease);
-		if (end_lease(&leases, lease, settled))
+		if (end_with_care(pass, &leases, lease, settled))
 			put++;
 		else
 			pending_not_settled(settled);

@@ -8,8 +8,8 @@
 #ifndef FAIRQ_LOST_LEASES_H
 #define FAIRQ_LOST_LEASES_H
 
-#include "storage/queue_catalog.h"
+#include "verbs/pass.h"
 
-extern int	lost_leases_end(Relation rel, QueueInfo *info, int max);
+extern int	lost_leases_end(Pass *pass);
 
 #endif							/* FAIRQ_LOST_LEASES_H */

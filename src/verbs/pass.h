@@ -16,6 +16,7 @@ typedef struct Pass
 	QueueInfo  *info;
 	TimestampTz now;
 	int			max;			/* how much a part does, or looks at */
+	bool		care;			/* rows may be refused: pass.c */
 
 	/* results, which each part adds to */
 	bool		more;			/* there is more to do now */
@@ -29,5 +30,9 @@ pass_again(Pass *pass, TimestampTz at)
 	if (at < pass->next)
 		pass->next = at;
 }
+
+extern bool pass_takes_care(const QueueInfo *info, TimestampTz now);
+extern void pass_failed(const QueueInfo *info, TimestampTz now, int sqlerrcode);
+extern bool pass_try(Pass *pass, const char *what, void (*work) (void *arg), void *arg);
 
 #endif							/* FAIRQ_PASS_H */

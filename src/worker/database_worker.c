@@ -232,14 +232,20 @@ override_settings(void)
 
 /*
  * Run schedules if one is due.  That has to be in time, so it is asked for
- * between the queues.
+ * between the queues, too; but then, however many are due, they get no more
+ * time than the queues have had since.
  */
 static void
-run_schedules(void)
+run_schedules(bool between)
 {
+	static TimestampTz rest_until = 0;
+	TimestampTz began = GetCurrentTimestamp();
+
 	next_schedule = worker_slots_next_schedule(my_slot, next_schedule);
-	if (next_schedule <= GetCurrentTimestamp())
-		next_schedule = schedule_worker_run(my_slot);
+	if (next_schedule > began || (between && wall_clock_ahead(rest_until, began, USECS_PER_SEC)))
+		return;
+	next_schedule = schedule_worker_run(my_slot);
+	rest_until = 2 * GetCurrentTimestamp() - began;
 }
 
 /*
@@ -263,7 +269,7 @@ maintain_all(void)
 	foreach(lc, known_queues)
 	{
 		next = wall_clock_earlier(next, queue_passes_run(lfirst_oid(lc)));
-		run_schedules();
+		run_schedules(true);
 	}
 	return worker_slots_next(my_slot, wall_clock_earlier(next, maintain_next_lease()));
 }
@@ -325,7 +331,7 @@ database_worker_main(Datum arg)
 		next = worker_slots_next(my_slot, next);
 		if (next <= GetCurrentTimestamp())
 			next = maintain_all();
-		run_schedules();
+		run_schedules(false);
 
 		until = wall_clock_earlier(next, run_errands(database));
 		until = wall_clock_earlier(until, next_schedule);

@@ -526,9 +526,9 @@ look(PendingAction *action)
 	PendingLook *held = pending_data(action, PendingLook);
 
 	if (held->all)
-		queue_state_look_from(held->queue, held->task);
+		held_looks_add_from(&held->queue->held, held->task);
 	else
-		queue_state_look(held->queue, held->task);
+		held_looks_add(&held->queue->held, held->task);
 	worker_slots_wake_at(held->queue->database, 0);
 }
 
@@ -564,10 +564,23 @@ static const PendingKind wanted_look = {
 	.prepare = look,
 };
 
+/* What a pass has looked at is as it was. */
+static void
+look_anew(PendingAction *action)
+{
+	PendingLook *taken = pending_data(action, PendingLook);
+
+	if (taken->all)
+		held_looks_walk_anew(&taken->queue->held, taken->task);
+	else
+		held_looks_put_back(&taken->queue->held, taken->task);
+	worker_slots_wake_at(taken->queue->database, 0);
+}
+
 static const PendingKind taken_look = {
 	.name = "held tasks that were looked at",
-	.abort = look,
-	.prepare = look,
+	.abort = look_anew,
+	.prepare = look_anew,
 };
 
 /*

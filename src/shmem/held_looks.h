@@ -1,0 +1,69 @@
+/*-------------------------------------------------------------------------
+ *
+ * held_looks.h
+ *	  Held tasks of a queue at which a pass is to look, and when.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_HELD_LOOKS_H
+#define FAIRQ_HELD_LOOKS_H
+
+#include "datatype/timestamp.h"
+#include "storage/spin.h"
+
+/* Held tasks to look at that are remembered one by one. */
+#define HELD_LOOKS		32
+
+/* Why a task is to be looked at once more, and not at once. */
+typedef enum HeldAgain
+{
+	HELD_BUSY,					/* it, or one before it, is in others' hands */
+	HELD_FAILED,				/* it could not be ended */
+} HeldAgain;
+
+#define HELD_AGAIN_COUNT	(HELD_FAILED + 1)
+
+/* Tasks that are to be looked at once more. */
+typedef struct HeldPutOff
+{
+	TimestampTz at;				/* when, by name; DT_NOEND: there are none */
+	int			count;
+	int			oldest;			/* if there is no room: who gives way */
+	int64		tasks[HELD_LOOKS];
+	TimestampTz walk_at;		/* when a walk is to begin; DT_NOEND: none is */
+	int64		from;			/* and from which id on */
+} HeldPutOff;
+
+/*
+ * What is to be looked at, by name or in a walk over all that is held.
+ * Whoever writes has the mutex.  A walk is the pass's, which has the
+ * maintenance lock.
+ */
+typedef struct HeldLooks
+{
+	slock_t		mutex;			/* guards the rest */
+	int			count;
+	int64		tasks[HELD_LOOKS];
+	int64		walk_from;		/* how far the walk has come; PG_INT64_MAX:
+								 * there is none */
+	TimestampTz walk_began;		/* 0: it has yet to */
+	TimestampTz rests_until;	/* none for what was put off begins before */
+	int64		next_from;		/* where the next one begins; PG_INT64_MAX:
+								 * none is asked for */
+	HeldPutOff	put_off[HELD_AGAIN_COUNT];
+} HeldLooks;
+
+extern void held_looks_init(HeldLooks *looks);
+extern void held_looks_add(HeldLooks *looks, int64 task);
+extern void held_looks_add_from(HeldLooks *looks, int64 from);
+extern void held_looks_put_off(HeldLooks *looks, int64 task, bool named, HeldAgain why,
+							   TimestampTz now);
+extern int	held_looks_take(HeldLooks *looks, TimestampTz now, int64 *tasks, int64 *from);
+extern void held_looks_walked(HeldLooks *looks, int64 from);
+extern void held_looks_rest(HeldLooks *looks, TimestampTz now);
+extern void held_looks_walk_anew(HeldLooks *looks, int64 from);
+extern void held_looks_put_back(HeldLooks *looks, int64 task);
+extern void held_looks_hurry(HeldLooks *looks);
+extern TimestampTz held_looks_next(const HeldLooks *looks);
+
+#endif							/* FAIRQ_HELD_LOOKS_H */
