@@ -189,7 +189,7 @@ promote_due(Pass *pass, IndexPosition *from)
 	AssertMaintenanceLocked(pass->rel);
 	if (from->due > now && skipped_count == 0 && !suspects_any(pass->info->state))
 	{
-		pass_again(pass, from->due);
+		pass_again(pass, index_cursor_next(cursor));
 		return 0;
 	}
 
