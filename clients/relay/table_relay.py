@@ -47,6 +47,7 @@ OVERLAP = "1 s"         # a task is done at a time, and visible a little later
 FORGET = 10             # seconds between two looks for what may be forgotten
 FORGET_BATCH = 5000
 BROUGHT = ("acked", "dead", "cancelled", "expired")
+UNREADABLE = ("locked", "unreadable")
 
 COLUMNS = """id, created_at, queue, payload, group_key, subgroup_key, name, priority, cost, run_at, delay, expires_at, unique_key,
     on_duplicate, unique_for, max_attempts, max_lost, lease, headers, after, on_dead, wants_result"""
@@ -260,7 +261,7 @@ class Results:
         self.place = self.START     # of the look at all
         self.met = set()            # queues that the look has met
         self.next_look = self.next_all = 0.0
-        self.unreadable = set()     # what was said already
+        self.unreadable = {}        # queue: what was said of it
 
     def awaited(self, queue):
         self.queues.setdefault(queue, None)
@@ -515,8 +516,9 @@ class TableRelay:
                 results.next_look = now
         if now >= results.next_all:
             self.look_at_all(ended, now)
-        self.deliver([(*key, *outcome) for key, outcome in ended.items() if outcome[0] in BROUGHT or outcome[0] is None])
-        return bool(ended)
+        outcomes = [(*key, *outcome) for key, outcome in ended.items() if outcome[0] in BROUGHT or outcome[0] is None]
+        self.deliver(outcomes)
+        return bool(outcomes)
 
     def look_at_all(self, ended, now):
         """A part of all that are awaited. It takes a twentieth of the time at the most, unless it finds something."""
@@ -525,12 +527,15 @@ class TableRelay:
         for *row, queue, task in rows:
             results.met.add(queue)
             results.awaited(queue)
+            results.place = (queue, task, row[0])
             if row[2] in BROUGHT or row[2] is None:
                 ended[tuple(row[:2])] = tuple(row[2:])
-            elif row[2] == "unreadable" and row[4] not in results.unreadable:
-                results.unreadable.add(row[4])
-                log.warning("results of queue %r cannot be looked for: %s", queue, row[4])
-            results.place = (queue, task, row[0])
+            elif row[2] in UNREADABLE:
+                if row[2] == "locked":
+                    results.place = (queue, NO_END, NO_END)     # behind all of them
+                if results.unreadable.get(queue) != row[4]:
+                    results.unreadable[queue] = row[4]
+                    log.warning("results of queue %r cannot be looked for: %s", queue, row[4])
         if len(rows) < RESULT_BATCH:
             for queue in [queue for queue in results.queues if queue not in results.met]:
                 del results.queues[queue]
@@ -570,12 +575,14 @@ class TableRelay:
         """What the origin has not had for a while, the target need not know."""
         if time.monotonic() < self.next_forget:
             return
+        self.next_forget = time.monotonic() + FORGET    # also where it fails
         old = [row for row, in self.at_target(OLD, (self.options.remember, self.source, FORGET_BATCH))]
         there = {row for row, in self.origin.execute(STILL_THERE, (old,))} if old else set()
         gone = [row for row in old if row not in there]
         if gone:
             self.at_target(FORGOTTEN, (self.source, gone, self.options.remember))
-        self.next_forget = time.monotonic() + (0.1 if len(old) == FORGET_BATCH else FORGET)
+        if len(old) == FORGET_BATCH:
+            self.next_forget = time.monotonic() + 0.1
 
     # -- the loop --------------------------------------------------------------
 

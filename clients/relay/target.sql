@@ -40,7 +40,9 @@ CREATE TABLE IF NOT EXISTS fairq_relay.moved (
     PRIMARY KEY (source, id, created_at)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX IF NOT EXISTS moved_awaited ON fairq_relay.moved (source, queue, task, id) WHERE awaited;
-CREATE INDEX IF NOT EXISTS moved_old ON fairq_relay.moved (moved_at) WHERE NOT awaited;
+-- With the source: rows of an outbox whose relay is gone are not in the way of others.
+CREATE INDEX IF NOT EXISTS moved_old_of ON fairq_relay.moved (source, moved_at) WHERE NOT awaited;
+DROP INDEX IF EXISTS fairq_relay.moved_old;
 
 -- A row of an outbox as it arrives.
 DO $$
@@ -186,16 +188,19 @@ BEGIN
 END
 $$;
 
--- How a task has ended, or its present state; null: nothing is known of it.
-CREATE OR REPLACE FUNCTION fairq_relay.outcome(queue text, task bigint) RETURNS fairq.outcome LANGUAGE plpgsql AS $$
+-- How a task has ended, or its present state; null: nothing is known of it. Whatever is the
+-- matter with one queue, outcomes of others are found: it is not waited for a lock.
+CREATE OR REPLACE FUNCTION fairq_relay.outcome(queue text, task bigint) RETURNS fairq.outcome
+LANGUAGE plpgsql SET lock_timeout = '1ms'
+AS $$
 DECLARE
     known fairq.outcome;
 BEGIN
     RETURN fairq.await(queue, task, '0');
 EXCEPTION WHEN undefined_object THEN
     RETURN NULL;                        -- the queue is dropped
-WHEN insufficient_privilege THEN
-    known.state := 'unreadable';
+WHEN OTHERS THEN
+    known.state := CASE WHEN SQLSTATE = '55P03' THEN 'locked' ELSE 'unreadable' END;
     known.last_error := SQLERRM;
     RETURN known;
 END
@@ -205,7 +210,8 @@ $$;
 CREATE OR REPLACE FUNCTION fairq_relay.done_since(source_number int, queue_name text, since timestamptz, max_rows int)
 RETURNS TABLE (id bigint, created_at timestamptz, task bigint)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1ms'
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
     page record;
@@ -226,7 +232,7 @@ BEGIN
         before := page.last_time;
         before_id := page.last_id;
     END LOOP;
-EXCEPTION WHEN undefined_object OR undefined_table OR invalid_table_definition OR insufficient_privilege THEN
+EXCEPTION WHEN OTHERS THEN
     RETURN;                             -- then outcomes are found task by task
 END
 $$;
