@@ -64,12 +64,22 @@ LINES = """(SELECT pg_catalog.json_build_object('rows', pg_catalog.sum(rows), 'l
 LOOK = "SELECT pg_catalog.txid_snapshot_xmin(pg_catalog.txid_current_snapshot()), %s, %s" % (LINES, LINES)
 NO_END = 2 ** 63 - 1
 
+# Errors of the origin while it writes that are no row's own: a transaction to be tried again, a
+# privilege, no room, a lock, a timeout, a disk.
+OF_ALL = ("40", "42", "53", "55", "57", "58")
+
+# A result that the origin cannot keep: its encoding, what jsonb holds, a constraint.
+NOT_KEPT = ("22", "54", "23514")
+
 # Of a transaction: no plan that reads a whole table, whatever statistics say of it; and a
 # relay that is stopped does not stop the others for longer.
 SETTINGS = """pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('jit', 'off', true), pg_catalog.set_config('enable_seqscan', 'off', true), pg_catalog.set_config('enable_bitmapscan', 'off', true),
     pg_catalog.set_config('enable_hashjoin', 'off', true), pg_catalog.set_config('enable_mergejoin', 'off', true), pg_catalog.set_config('lock_timeout', '5s', true),
     pg_catalog.set_config('idle_in_transaction_session_timeout', %s, true), pg_catalog.set_config('intervalstyle', 'postgres', true),
     pg_catalog.set_config('synchronous_commit', pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true)"""
+
+# After these: others do not wait for long where one statement may be done later.
+SHORTLY = "SELECT pg_catalog.set_config('lock_timeout', '250ms', true)"
 
 # The lock of a batch is on a row, for an advisory lock may be held by who has no privilege.
 BEGIN = "SELECT (SELECT true FROM fairq_relay.origin FOR UPDATE SKIP LOCKED), pg_catalog.txid_current()::text::bigint, " + SETTINGS
@@ -98,9 +108,10 @@ SELECT id FROM fairq_relay.outbox WHERE queue = %s AND group_key = %s AND id >= 
 REMOVE = """
 WITH gone AS (DELETE FROM fairq_relay.outbox WHERE id = ANY (%s) RETURNING id, created_at, queue, group_key, name, wants_result)
 INSERT INTO fairq_relay.awaited SELECT id, created_at, queue, group_key, name FROM gone WHERE wants_result
-RETURNING queue
+ON CONFLICT DO NOTHING RETURNING queue
 """
 
+# Not in place of one that is there already, for the two may differ: then this fails.
 SET_ASIDE = """
 WITH gone AS (DELETE FROM fairq_relay.outbox WHERE id = ANY (%%s) RETURNING *)
 INSERT INTO fairq_relay.refused (%(columns)s, code, error)
@@ -166,6 +177,11 @@ class Trouble(Exception):
 
 class NoText(Exception):
     """The origin cannot make texts of all rows that were picked: a delay out of range, more than jsonb holds."""
+
+
+def lost(connection, error):
+    """It is of no use after this error, or leads to a standby."""
+    return connection.closed or not error.sqlstate or error.sqlstate.startswith(("08", "25", "57P"))
 
 
 class Lines:
@@ -262,6 +278,8 @@ class Results:
         self.met = set()            # queues that the look has met
         self.next_look = self.next_all = 0.0
         self.unreadable = {}        # queue: what was said of it
+        self.stuck = set()          # (id, time) of rows whose results the origin does not take, until they are tried again
+        self.next_try = 0.0
 
     def awaited(self, queue):
         self.queues.setdefault(queue, None)
@@ -439,7 +457,8 @@ class TableRelay:
                     self.pick([((queue, group), row[0])])
             except NoText as error:
                 why = error.__cause__
-                self.settle([], [(row[0], why.sqlstate, first_line(why))])
+                if self.settle([], [(row[0], why.sqlstate, first_line(why))]):
+                    self.lines.pause((queue, group), row[0], time.monotonic())
 
     def carry(self):
         """A batch, in a transaction of the origin."""
@@ -458,22 +477,43 @@ class TableRelay:
             # By id: what others come after is before them.
             rows = sorted((row, place, text) for place, row, text in picked if text is not None)
             not_taken = {row: rest for row, *rest in self.judge_missing(self.take(rows) if rows else [])}
-            self.settle([row for row, _, _ in rows if row not in not_taken],
-                        [(row, *rest[1:]) for row, rest in not_taken.items() if rest[0] == "refused"])
+            not_taken.update(self.settle([row for row, _, _ in rows if row not in not_taken],
+                                         [(row, *rest[1:]) for row, rest in not_taken.items() if rest[0] == "refused"]))
         self.batch = min(self.options.batch, 2 * self.batch)
         self.turn_over(turn, picked, not_taken)
         if any(code == "25006" for _, code, _ in not_taken.values()):
             raise Trouble("target", "it is a standby")
 
     def settle(self, taken, refused):
-        self.has_moved |= bool(taken or refused)
+        """Returns those that are refused and have to stay, as not taken."""
         if taken:
             for queue, in self.origin.execute(REMOVE, (taken,)).fetchall():
                 self.results.awaited(queue)
         for row, code, message in refused:
             log.warning("row %d is refused, %s: %s", row, code, message)
-        if refused:
-            self.origin.execute(SET_ASIDE, ([row[0] for row in refused],) + tuple(list(column) for column in zip(*refused)))
+        staying = self.set_aside(refused) if refused else {}
+        self.has_moved |= bool(taken) or len(staying) < len(refused)
+        return staying
+
+    def set_aside(self, refused):
+        """In a part of the transaction: what was taken is removed, whatever becomes of these. What is wrong with one of
+        them is found by halves."""
+        try:
+            with self.origin.transaction():
+                self.origin.execute(SHORTLY)
+                self.origin.execute(SET_ASIDE, ([row[0] for row in refused],) + tuple(list(column) for column in zip(*refused)))
+            return {}
+        except psycopg.Error as error:
+            if lost(self.origin, error):
+                raise
+            row, code, message = refused[0]
+            plain = message.encode("ascii", "backslashreplace").decode()
+            if len(refused) > 1 and not error.sqlstate.startswith(OF_ALL):
+                half = len(refused) // 2
+                return {**self.set_aside(refused[:half]), **self.set_aside(refused[half:])}
+            if len(refused) == 1 and isinstance(error, psycopg.DataError) and plain != message:
+                return self.set_aside([(row, code, plain)])     # the origin's encoding has not all of it
+            return {row: ["later", error.sqlstate, "it cannot be moved to fairq_relay.refused: %s" % first_line(error)] for row, *_ in refused}
 
     def turn_over(self, turn, picked, not_taken):
         """What is known of the lines after their turn."""
@@ -505,10 +545,14 @@ class TableRelay:
         if now < results.next_look:
             return False
         results.next_look = now + RESULTS
+        if now >= results.next_try:
+            results.next_try = now + SWEEP
+            results.stuck.clear()
         ended = {}
         clock, = self.at_target("SELECT clock_timestamp()::text", ()).fetchone()
         for queue, since in list(results.queues.items()):
             found = self.at_target(DONE_NOW, (self.source, queue, since or clock, OVERLAP, RESULT_BATCH, queue)).fetchall()
+            found = [row for row in found if row[:2] not in results.stuck]
             ended.update((row[:2], row[2:]) for row in found)
             if len(found) < RESULT_BATCH:
                 results.queues[queue] = clock
@@ -529,7 +573,8 @@ class TableRelay:
             results.awaited(queue)
             results.place = (queue, task, row[0])
             if row[2] in BROUGHT or row[2] is None:
-                ended[tuple(row[:2])] = tuple(row[2:])
+                if tuple(row[:2]) not in results.stuck:
+                    ended[tuple(row[:2])] = tuple(row[2:])
             elif row[2] in UNREADABLE:
                 if row[2] == "locked":
                     results.place = (queue, NO_END, NO_END)     # behind all of them
@@ -547,25 +592,46 @@ class TableRelay:
             results.next_all = now + max(RESULTS if len(rows) == RESULT_BATCH else 1, 20 * spent)
 
     def deliver(self, outcomes):
-        """To the inbox, and then let the target know."""
-        if not outcomes:
-            return
+        """To the inbox. What the origin does not take is found by halves: a result that it cannot keep comes as an error;
+        a row that it refuses without it, too, stays awaited. That takes a tenth of the time at the most."""
+        parts, began, failed = [outcomes] if outcomes else [], time.monotonic(), False
+        bare = set()    # rows that are tried without their results
+        while parts:
+            part = parts.pop()
+            try:
+                self.bring(part)
+                continue
+            except psycopg.Error as error:
+                if lost(self.origin, error):
+                    raise
+                failed, code, why = True, error.sqlstate, first_line(error)
+            row, created, state, *_, done = part[0]
+            key = (row, created)
+            if code.startswith(OF_ALL):
+                log.warning("results must wait, %s: %s", code, why)
+                break
+            if len(part) > 1:
+                parts += [part[len(part) // 2:], part[:len(part) // 2]]
+                continue
+            log.warning("the result of row %d cannot be brought, %s: %s", row, code, why)
+            if code.startswith(NOT_KEPT) and key not in bare:
+                bare.add(key)
+                parts.append([(row, created, state, None, "the result cannot be brought: %s" % code, done)])
+                continue
+            self.results.stuck.add(key)
+            if time.monotonic() > began + 1:
+                break   # the others by the next look
+        if failed:
+            now = time.monotonic()
+            self.results.next_look = self.results.next_all = now + 10 * (now - began)
+
+    def bring(self, outcomes):
+        """Or none of them; and then let the target know."""
         outcomes = [(row, created, state or "gone", result, error, done) for row, created, state, result, error, done in outcomes]
-        try:
-            with self.origin.transaction():
-                self.origin.execute("SELECT " + SETTINGS, (self.timeout,))
-                delivered = self.origin.execute(DELIVER, tuple(list(column) for column in zip(*outcomes))).fetchall()
-        except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded) as error:
-            # A result that the origin cannot keep, for its encoding for example.
-            if len(outcomes) > 1:
-                half = len(outcomes) // 2
-                self.deliver(outcomes[:half])
-                self.deliver(outcomes[half:])
-                return
-            row, created, state, _, _, done = outcomes[0]
-            log.warning("the result of row %d cannot be brought: %s", row, first_line(error))
-            self.deliver([(row, created, state, None, "the result cannot be brought: %s" % error.sqlstate, done)])
-            return
+        with self.origin.transaction():
+            self.origin.execute("SELECT " + SETTINGS, (self.timeout,))
+            self.origin.execute(SHORTLY)
+            delivered = self.origin.execute(DELIVER, tuple(list(column) for column in zip(*outcomes))).fetchall()
         if delivered:
             self.at_target(DELIVERED, ([row for row, _ in delivered], [created for _, created in delivered], self.source))
 
