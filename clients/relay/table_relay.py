@@ -46,6 +46,8 @@ RESULT_BATCH = 200
 OVERLAP = "1 s"         # a task is done at a time, and visible a little later
 FORGET = 10             # seconds between two looks for what may be forgotten
 FORGET_BATCH = 5000
+RESTS = 30, 300         # seconds that a queue rests when a row of it takes longer than --timeout: at first, and after several times
+RARELY = 20             # or that many times as long as the row has taken, where that is more
 BROUGHT = ("acked", "dead", "cancelled", "expired")
 UNREADABLE = ("locked", "unreadable")
 
@@ -175,6 +177,14 @@ class Trouble(Exception):
         self.which = which
 
 
+class TooMuch(Trouble):
+    """These rows took the target longer than --timeout, or the connection was lost with them."""
+
+    def __init__(self, error, rows):
+        super().__init__("target", error)
+        self.rows = rows
+
+
 class NoText(Exception):
     """The origin cannot make texts of all rows that were picked: a delay out of range, more than jsonb holds."""
 
@@ -187,10 +197,11 @@ def lost(connection, error):
 class Lines:
     """Lines that have rows, in turn, each with the lowest id that it may have; those that must wait, until when."""
 
-    def __init__(self):
+    def __init__(self, slow=()):
         self.turn = {}
         self.paused = {}    # line: (until, after how long, lowest id)
         self.delays = {}    # of lines that were paused and have not moved since
+        self.slow = dict(slow)  # queue: (until when it rests, until when its rows go one by one, for how long it rests)
 
     def found(self, line, first):
         if line in self.paused:
@@ -203,9 +214,32 @@ class Lines:
         for line in [line for line, (until, _, _) in self.paused.items() if until <= now]:
             self.turn[line] = self.paused.pop(line)[2]
 
-    def next(self, most):
-        """The first lines in turn."""
-        return list(itertools.islice(self.turn.items(), most))
+    def next(self, most, now):
+        """The first lines in turn, and how many rows of each."""
+        lines = []
+        for line, first in list(itertools.islice(self.turn.items(), most)):
+            rests, alone, _ = self.slow.get(line[0], (0, 0, 0))
+            if now < rests:
+                self.turn.pop(line)
+                self.paused[line] = (rests, 0, first)
+            elif now >= alone:
+                self.slow.pop(line[0], None)
+                lines.append((line, first))
+            elif lines:
+                break
+            else:
+                return [(line, first)], 1
+        return lines, max(1, most // max(1, len(lines)))
+
+    def rest(self, line, first, now, spent):
+        """Its first row is not to be had. Its queue rests, longer each time, until it takes a twentieth of the time. The line
+        rests twice as long, so that others of the queue go on in between."""
+        _, _, before = self.slow.get(line[0], (0, 0, RESTS[0] / 2))
+        seconds = min(2 * before, max(RESTS[1], RARELY * spent))
+        self.slow[line[0]] = (now + seconds, now + 4 * seconds, seconds)
+        self.turn.pop(line, None)
+        self.paused[line] = (now + 2 * seconds, 0, first)
+        return seconds
 
     def served(self, line, first):
         """It may have more, and goes to the end."""
@@ -291,6 +325,7 @@ class TableRelay:
         self.stop = threading.Event()
         self.name = "pgfairq-relay --from-table %s.%d" % (socket.gethostname(), os.getpid())
         self.timeout = "%dms" % (options.timeout * 1000)
+        self.target_timeout = "%dms" % (options.timeout * 800)  # so that the origin's transaction, which has begun before, survives it
         self.origin = self.target = None
         self.source = None      # the number of this outbox at the target
         self.backoff = 0
@@ -298,6 +333,7 @@ class TableRelay:
         self.next_forget = 0.0
         self.has_moved = False  # a row, since lines were paused
         self.batch = options.batch      # less where that takes longer than --timeout
+        self.suspect = None     # a row, alone, with which the connection was lost
         self.woken, self.waker = os.pipe()
 
     # -- connections -----------------------------------------------------------
@@ -311,7 +347,7 @@ class TableRelay:
                 self.target.execute("SELECT pg_catalog.set_config('synchronous_commit', 'on', false) WHERE pg_catalog.current_setting('synchronous_commit') = 'off'")
                 # No compiler for statements that take a millisecond, whatever the planner thinks of functions.
                 self.target.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false), pg_catalog.set_config('statement_timeout', %s, false),"
-                                    " pg_catalog.set_config('jit', 'off', false)", (self.timeout,))
+                                    " pg_catalog.set_config('jit', 'off', false)", (self.target_timeout,))
                 target, = self.one(self.target, "SELECT name FROM fairq_relay.target", "target", "target.sql")
                 if not self.target.execute("SELECT %s::interval >= '0'", (self.options.remember,)).fetchone()[0]:
                     raise Trouble("target", "--remember must not be below 0, and is %s" % self.options.remember)
@@ -320,7 +356,7 @@ class TableRelay:
             self.target_name = target
         if self.origin is None or self.origin.closed:
             self.source = None
-            self.lines, self.reading = Lines(), Reading()   # a failover may have brought rows back
+            self.lines, self.reading = Lines(self.lines.slow), Reading()    # a failover may have brought rows back
             try:
                 self.origin = connect(self.options.source, self.name)
                 self.origin.prepare_threshold = None
@@ -397,13 +433,12 @@ class TableRelay:
         can be made of them (a character that the target's encoding has not, more than jsonb holds) half of them is tried."""
         try:
             return self.target.execute(TAKE, (self.source, "[%s]" % ",".join(text for _, _, text in rows))).fetchall()
-        except psycopg.errors.QueryCanceled as error:
-            self.batch = max(1, self.batch // 2)
-            raise Trouble("target", error) from error
         except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex) as error:
             if len(rows) == 1:
                 return [(rows[0][0], "refused", error.sqlstate or "22000", first_line(error), None)]
         except psycopg.Error as error:
+            if error.sqlstate is None or error.sqlstate.startswith(("57014", "08")):
+                raise TooMuch(error, rows) from error
             raise Trouble("target", error) from error
         half = len(rows) // 2
         not_taken = self.take(rows[:half])
@@ -434,11 +469,11 @@ class TableRelay:
         self.reading.mark(transaction)
         return mine
 
-    def pick(self, turn):
+    def pick(self, turn, each):
         try:
             return self.origin.execute(PICK, (
                 [line[0] for line, _ in turn], [line[1] for line, _ in turn], [first for _, first in turn],
-                max(1, self.batch // len(turn)), BATCH_BYTES)).fetchall()
+                each, BATCH_BYTES)).fetchall()
         except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded) as error:
             raise NoText from error
 
@@ -454,7 +489,7 @@ class TableRelay:
                 return
             try:
                 with self.origin.transaction():
-                    self.pick([((queue, group), row[0])])
+                    self.pick([((queue, group), row[0])], 1)
             except NoText as error:
                 why = error.__cause__
                 if self.settle([], [(row[0], why.sqlstate, first_line(why))]):
@@ -462,18 +497,40 @@ class TableRelay:
 
     def carry(self):
         """A batch, in a transaction of the origin."""
-        turn = self.lines.next(self.batch)
+        began = time.monotonic()
+        turn, each = self.lines.next(self.batch, began)
+        if not turn:
+            return
         try:
-            self.carry_lines(turn)
+            self.carry_lines(turn, each)
         except NoText:
             self.narrow(turn)
+        except TooMuch as error:
+            self.try_fewer(error, turn, time.monotonic() - began)
+            if self.target.closed:
+                raise
+            log.warning("%s", error)
 
-    def carry_lines(self, turn):
+    def try_fewer(self, error, turn, spent):
+        """A quarter of the rows, until it is one."""
+        if len(error.rows) > 1:
+            self.batch = max(1, len(error.rows) // 4)
+            return
+        row, place, _ = error.rows[0]
+        (queue, group), _ = turn[place]
+        if self.target.closed and row != self.suspect:
+            self.suspect = row      # it may have been for another reason
+            return
+        seconds = self.lines.rest((queue, group), row, time.monotonic(), spent)
+        log.warning("row %d holds up the target, or has it close the connection: queue %r rests for %d s, and group %r of it for twice that",
+                    row, queue, seconds, group)
+
+    def carry_lines(self, turn, each):
         with self.origin.transaction():
             if not self.begin():
                 self.stop.wait(BUSY)
                 return
-            picked = self.pick([(line, self.reading.lowest(first)) for line, first in turn])
+            picked = self.pick([(line, self.reading.lowest(first)) for line, first in turn], each)
             # By id: what others come after is before them.
             rows = sorted((row, place, text) for place, row, text in picked if text is not None)
             not_taken = {row: rest for row, *rest in self.judge_missing(self.take(rows) if rows else [])}
