@@ -125,6 +125,9 @@ WHERE_ARE = """
 SELECT id, 'waits' FROM fairq_relay.outbox WHERE id = ANY (%s) UNION ALL SELECT id, 'refused' FROM fairq_relay.refused WHERE id = ANY (%s)
 """
 
+# A constraint of an owner may say so, too.
+READ_ONLY = "SELECT pg_catalog.current_setting('transaction_read_only')"
+
 TAKE = "SELECT id, outcome, code, message, missing FROM fairq_relay.take(%s, %s::jsonb)"
 
 # Awaited tasks that were done just now; and a part of all that are awaited, of which some
@@ -538,7 +541,7 @@ class TableRelay:
                                          [(row, *rest[1:]) for row, rest in not_taken.items() if rest[0] == "refused"]))
         self.batch = min(self.options.batch, 2 * self.batch)
         self.turn_over(turn, picked, not_taken)
-        if any(code == "25006" for _, code, _ in not_taken.values()):
+        if any(code == "25006" for _, code, _ in not_taken.values()) and self.at_target(READ_ONLY, ()).fetchone()[0] == "on":
             raise Trouble("target", "it is a standby")
 
     def settle(self, taken, refused):
