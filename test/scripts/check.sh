@@ -184,7 +184,7 @@ show_diffs() {
 LONGEST="cluster_simulation engine_shares cluster_checker limits_lines limits_groups engine_late_rows
 	limits_shared_memory time_archive faults_durable_leases engine_fair_order limits_overflow limits_settings_commit
 	engine_model engine_fuzz limits_shares_of_overflow faults_kills cluster_same_results cluster_relay cluster_relay_table cluster_relay_table_faults
-	cluster_relay_table_flood"
+	cluster_relay_table_flood cluster_relay_table_stuck"
 
 suite_unit() {
 	local why status=0

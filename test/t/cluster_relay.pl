@@ -8,7 +8,9 @@
 # other, and both servers, too. The worker at the target keeps an inbox: results by the
 # task's id, committed before the ack, which it often does not come to.
 #
-# Seen to fail: with unique_keys => NULL in the relay, and with unique_for => NULL, the
+# Seen to fail: with no lock_timeout at the target a queue that is locked stops all, and with
+# an error of a queue taken for one of the connection so does that queue; with each task tried
+# where one takes long to fail all of them are. With unique_keys => NULL in the relay, and with unique_for => NULL, the
 # tasks of the killed relay are there twice; with an inbox that has no key the worker's
 # results are; with refused tasks taken for trouble of the target, the relay does not end; with no
 # NOT_NOW the task of the node that is out of reach is refused.
@@ -35,6 +37,9 @@ my $log = "$PostgreSQL::Test::Utils::log_path/cluster_relay_relays.log";
 my $origin = fairq_node('origin');
 my $target = fairq_node('target');
 
+# For a relay that is to wait for a lock for as long as a test has it.
+my @patient = ('--to', $target->connstr('postgres') . " options='-c lock_timeout=1h'");
+
 # A relay that runs.
 sub relay
 {
@@ -53,6 +58,15 @@ sub relay_once
 {
 	my $relay = relay('--once', @_);
 
+	return $relay->finish;
+}
+
+# SIGTERM ends one.
+sub end_relay
+{
+	my ($relay) = @_;
+
+	$relay->signal('TERM');
 	return $relay->finish;
 }
 
@@ -157,13 +171,64 @@ like(outbox(), qr/^8 (scheduled|ready) 0$/, 'it waits, or has waited, and no att
 sql($origin, "SELECT fairq.purge('outbox')");
 sql($target, "SELECT fairq.purge('mail')");
 
+# Tasks that fail as if it were the whole target
+sql($target, <<'SQL');
+CREATE FUNCTION fits(payload jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	IF payload IN ('11', '12', '13', '14') THEN
+		RAISE EXCEPTION 'something is missing' USING ERRCODE = (ARRAY['42883', '55000', '58030', '3F000'])[payload::int - 10];
+	END IF;
+	RETURN true;
+END $$;
+ALTER TABLE fairq.q_mail ADD CHECK (fits(payload));
+SQL
+sql($origin, "SELECT fairq.enqueue('outbox', to_jsonb(n)) FROM generate_series(10, 15) n");
+my $relay = relay('--to-queue', 'mail');
+ok( wait_for(sub { sql($target, "SELECT string_agg(payload::text, ' ' ORDER BY id) FROM fairq.tasks('mail')") eq '10 15' }),
+	'errors that are of one queue hold up no others');
+end_relay($relay);
+like(outbox(), qr/^11 \w+ 0, 12 \w+ 0, 13 \w+ 0, 14 \w+ 0$/, 'and count no attempt');
+sql($origin, "SELECT fairq.purge('outbox')");
+sql($target, "SELECT fairq.purge('mail')");
+
+# A queue that is locked
+my $lock = lock_table($target, 'in', 'ACCESS EXCLUSIVE');
+sql($origin, "SELECT fairq.enqueue('outbox', to_jsonb(n), headers => jsonb_build_object('relay', jsonb_build_object('queue', CASE n WHEN 3 THEN 'mail' ELSE 'in' END))) FROM generate_series(1, 3) n");
+$relay = relay();
+ok(wait_for(sub { sql($target, "SELECT count(*) FROM fairq.tasks('mail')") eq '1' }), 'a queue that is locked holds up no other');
+$lock->safe('COMMIT');
+ok(wait_for(sub { sql($target, "SELECT string_agg(payload::text, ' ' ORDER BY id) FROM fairq.tasks('in')") eq '1 2' }), 'its tasks come when it is not locked any more');
+end_relay($relay);
+sql($target, "SELECT fairq.purge('in'), fairq.purge('mail')");
+
+# A queue where each task takes long to fail, as at a node that hangs: how often it is tried
+sql($target, <<'SQL');
+SELECT fairq.create_queue('slow');
+CREATE SEQUENCE tries;
+CREATE FUNCTION answers() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM nextval('tries');
+	PERFORM pg_sleep(2.5);
+	RAISE EXCEPTION 'the node does not answer' USING ERRCODE = '08006';
+END $$;
+ALTER TABLE fairq.q_slow ADD CHECK (answers());
+SQL
+sql($origin, "SELECT fairq.enqueue_many('outbox', ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 50) n))");
+sql($origin, "SELECT fairq.enqueue('outbox', '51', headers => '{\"relay\": {\"queue\": \"mail\"}}')");
+$relay = relay('--to-queue', 'slow');
+ok(wait_for(sub { sql($target, "SELECT count(*) FROM fairq.tasks('mail')") eq '1' }), 'it holds up no other');
+cmp_ok(sql($target, 'SELECT last_value FROM tries'), '<', 25, 'and is not tried for each task');
+end_relay($relay);
+sql($origin, "SELECT fairq.purge('outbox')");
+sql($target, "SELECT fairq.purge('mail')");
+
 # SIGTERM in the middle of a batch
 sql($origin, <<'SQL');
 SELECT fairq.enqueue('outbox', '"a"', headers => '{"relay": {"queue": "in"}}');
 SELECT fairq.enqueue('outbox', '"b"', headers => '{"relay": {"queue": "mail"}}');
 SQL
-my $lock = lock_table($target, 'in', 'ACCESS EXCLUSIVE');
-my $relay = relay();
+$lock = lock_table($target, 'in', 'ACCESS EXCLUSIVE');
+$relay = relay(@patient);
 ok(wait_event_of($target, 'Lock', "query LIKE '%enqueue_many%'"), 'a task is being sent');
 $relay->signal('TERM');
 # It has seen the signal when its call has ended, whichever comes first.
@@ -184,7 +249,7 @@ sql($target, "SELECT fairq.purge('in'), fairq.purge('mail')");
 sql($origin, "SELECT fairq.alter_queue('outbox', backoff_base => '0')");
 sql($origin, "SELECT fairq.enqueue_many('outbox', ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 10) n))");
 $lock = lock_table($target, 'in', 'ACCESS EXCLUSIVE');
-$relay = relay('--to-queue', 'in');
+$relay = relay(@patient, '--to-queue', 'in');
 ok(wait_event_of($target, 'Lock', "query LIKE '%enqueue_many%'"), 'ten tasks are being sent');
 my $origin_lock = lock_table($origin, 'outbox', 'SHARE');
 $lock->safe('COMMIT');
