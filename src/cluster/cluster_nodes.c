@@ -12,7 +12,9 @@
  * closed besides, that is, not asked at all.  The next try may take little
  * time, and each one after that twice as much; and before it twenty times as
  * long passes, so that a node that is sick takes a twentieth of a backend's
- * time.
+ * time.  One that takes a connection as soon as a call was lost there may be
+ * well, and only that call had to wait, as for a lock: it is asked again soon,
+ * and later with each call in a row that is lost.
  *
  * Where the library is preloaded the probe knows more (node_health.c): a node
  * whose server is silent is closed, and open again as soon as it is not.
@@ -51,6 +53,9 @@
 /* And for how many times what it has cost. */
 #define COST_FACTOR		20
 
+/* How often the time doubles for one that can be connected to. */
+#define LOSSES_COUNTED	10
+
 /* How much of the time that a call may take connecting may take; how many
  * milliseconds each host but the last adds, which may be dead; and what the
  * first try has after one that took too long. */
@@ -79,6 +84,7 @@ keep_known(ClusterNode *node, ClusterNode **before, int n_before)
 		if (before[i]->number == node->number && before[i]->place == node->place)
 		{
 			node->lost_at = before[i]->lost_at;
+			node->losses = before[i]->losses;
 			node->suspect_until = before[i]->suspect_until;
 			node->trial = before[i]->trial;
 			return;
@@ -277,6 +283,8 @@ cluster_nodes_lost(ClusterNode *node, int64 usecs, bool connecting)
 		usecs = Min(usecs, node->trial * INT64CONST(1000));
 		node->closed_until = now + COST_FACTOR * usecs;
 	}
+	else
+		node->losses = Min(node->losses + 1, LOSSES_COUNTED);
 	node->suspect_until = now + Max(least, COST_FACTOR * usecs);
 }
 
@@ -287,6 +295,8 @@ cluster_nodes_connected(ClusterNode *node)
 	node->recognized = true;
 	node->closed_until = 0;
 	node->trial = 0;
+	node->suspect_until = Min(node->suspect_until,
+							  wall_clock_real() + (SUSPECT_LEAST << node->losses));
 }
 
 /* It has answered a call. */
@@ -294,6 +304,7 @@ void
 cluster_nodes_answered(ClusterNode *node)
 {
 	node->lost_at = 0;
+	node->losses = 0;
 }
 
 /* Put nodes into a random order, suspects last. */

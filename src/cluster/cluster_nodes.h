@@ -23,6 +23,7 @@ typedef struct ClusterNode
 	/* Times are of wall_clock_real. */
 	int64		lost_at;		/* when a call began that was lost; 0: it has
 								 * answered since */
+	int			losses;			/* calls in a row that were lost, up to a few */
 	int64		suspect_until;	/* asked last until then */
 	int64		closed_until;	/* not asked at all until then */
 	int			trial;			/* milliseconds that connecting may take; 0:

@@ -455,6 +455,7 @@ ask(NodeCall *call, ClusterNode *node, int64 msecs, bool connecting, ErrorData *
 	node_call_set(call, 0, Int32GetDatum(node->place), false);
 	*error = call_limit_run(execute, call, node->server, msecs, &end);
 	client_min_messages = messages;
+	call->too_long = (end == CALL_TOO_LONG);
 	if (*error == NULL)
 	{
 		if (call->writes)
@@ -601,14 +602,17 @@ node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error)
 
 /*
  * Make a call that changes nothing.  A connection that was lost, as after a
- * restart of the node, is made anew once: the call may be repeated.
+ * restart of the node, is made anew once: the call may be repeated.  Not one
+ * that has taken all of a long time.
  */
 NodeAnswer
 node_call_look(NodeCall *call, ClusterNode *node, ErrorData **error)
 {
 	NodeAnswer	answer = node_call_try(call, node, error);
 
-	return answer == NODE_SILENT ? node_call_try(call, node, error) : answer;
+	if (answer != NODE_SILENT || (call->too_long && call->wait == NODE_CALL_LONG))
+		return answer;
+	return node_call_try(call, node, error);
 }
 
 /*

@@ -35,6 +35,7 @@ typedef struct NodeCall
 	char		nulls[FUNC_MAX_ARGS];	/* as SPI has them */
 	int64		wait;			/* microseconds that the call itself takes, such
 								 * as waiting; NODE_CALL_LONG */
+	bool		too_long;		/* it has taken longer than it may */
 } NodeCall;
 
 /* A call that may take long, such as one of administration. */

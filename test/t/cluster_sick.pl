@@ -15,6 +15,9 @@
 # - without hang_up(): a claim that was cancelled takes a task at its node;
 # - without COST_FACTOR in cluster_nodes_lost(): a listener that does not answer is tried
 #   with each call;
+# - without the last line of cluster_nodes_connected(): a call that waits for a lock keeps
+#   the session from the node's other queues for minutes;
+# - with each look repeated in node_call_look(): a long one is made twice;
 # - without client_connection_check_interval in at_this_node(): a backend that was left goes
 #   on with its claim.
 
@@ -225,6 +228,31 @@ like($kept->ended, qr/canceling statement due to user request/, 'and is cancelle
 ok($sick->poll_query_until('postgres', "SELECT count(*) = 0 $waits"), 'it ends there');
 sql($sick, "SELECT fairq.enqueue('q', '1')");
 is(sql($sick, "SELECT count(*) FROM fairq.claim('q')"), 1, 'so a task that comes is there');
+
+#
+# A call waits for a lock at a node that is well
+#
+sql($proxy, "SELECT fairq.create_queue('locked'), fairq.create_queue('free')");
+my $caller = connected($plain);
+my $locker = session($sick);
+$locker->safe('BEGIN; LOCK TABLE fairq.q_locked IN ACCESS EXCLUSIVE MODE');
+sql($sick, "SELECT fairq.enqueue('free', '1')");
+is($caller->safe("SET pgfairq.node_timeout = '12s'; SELECT count(*) FROM fairq.claim('locked')"), 0, 'a claim is given up at a node where a table is locked');
+ok(wait_for(sub { $caller->safe("SELECT count(*) FROM fairq.claim('free')") eq '1' }), 'and claims of another queue come back to the node');
+
+# A look that may take long is not made twice: its time is what the caller waits for.
+sql($sick, "ALTER SYSTEM SET log_statement = 'all'");
+$sick->reload;
+ok(wait_for(sub { sql($sick, 'SHOW log_statement') eq 'all' }), 'statements are logged');
+$caller = connected($plain);
+my $log = -s $sick->logfile;
+$caller->query("SET pgfairq.node_timeout = '50ms'; SELECT count(*) FROM fairq.tasks('locked')");
+like($caller->error, qr/WARNING:  nodes? .*3.* out of reach/, 'a long look is given up');
+my $looks = () = slurp_file($sick->logfile, $log) =~ /fairq\.tasks\(/g;
+is($looks, 1, 'and is not repeated');
+sql($sick, 'ALTER SYSTEM RESET log_statement');
+$sick->reload;
+$locker->quit;
 
 #
 # Somebody takes connections and does not answer
