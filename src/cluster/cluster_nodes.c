@@ -144,8 +144,9 @@ read_nodes(void)
 	MemoryContextSwitchTo(before);
 	qsort(found, n, sizeof(ClusterNode *), compare_numbers);
 
+	/* Calls of this transaction may have the list of before in hand. */
 	if (nodes_context != NULL)
-		MemoryContextDelete(nodes_context);
+		MemoryContextSetParent(nodes_context, TopTransactionContext);
 	nodes_context = context;
 	nodes = found;
 	n_nodes = n;
@@ -153,7 +154,7 @@ read_nodes(void)
 
 /*
  * The nodes, at least one, by their numbers.  They are the caller's until the
- * next call of this function.
+ * transaction ends.
  */
 int
 cluster_nodes(ClusterNode ***result)

@@ -4,7 +4,8 @@
 # Seen to fail where the proxy wrote values as the session does, where a row of nulls was
 # made of what is not there, where no number to peek() was none, and where the type of
 # claim_any() was not there; where a batch with one group for all, or null for one, went
-# to any node, and so did a task without a group.
+# to any node, and so did a task without a group; where the list of nodes was freed when
+# it was read anew.
 
 use strict;
 use warnings;
@@ -94,5 +95,17 @@ refused($proxy, "BEGIN; CREATE TABLE written (); SELECT fairq.enqueue('q', '1')"
 is(sql($proxy, "SET pgfairq.calls_in_transaction = on; BEGIN; CREATE TABLE written (); SELECT count(fairq.enqueue('q', '1')); ROLLBACK"),
 	1, 'which a setting allows');
 is(sql($proxy, "SELECT count(*) FROM fairq.claim('q')"), 1, 'and the task is there');
+
+# The list of nodes changes in the middle of a call, which goes on with the one that it has.
+my $administrator = session($proxy);
+my $session = session($proxy);
+my $pid = $session->pid;
+sql($proxy, "SELECT fairq.enqueue('other', '1') FROM generate_series(1, 3)");
+my $leased = sql($proxy, "SELECT receipt FROM fairq.claim('other')");
+$administrator->safe('BEGIN; LOCK TABLE fairq.spread');
+$session->send("SELECT count(*) FROM fairq.ack_and_claim('other', ARRAY['$leased']::uuid[])");
+ok($proxy->poll_query_until('postgres', "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid"), 'a call is under way');
+$administrator->safe('UPDATE fairq.node SET state = state; COMMIT');
+is(join('', $session->ended_with), '1', 'and goes on when the list of nodes has changed');
 
 done_testing();
