@@ -469,6 +469,8 @@ ask(NodeCall *call, ClusterNode *node, int64 msecs, bool connecting, ErrorData *
 	if (answer == NODE_REFUSED)
 	{
 		describe_refused(*error, node);
+		if ((*error)->sqlerrcode == ERRCODE_QUERY_CANCELED)
+			ReThrowError(*error);
 		return node_refusals_elsewhere(call, node, *error) ? NODE_NOT_ASKED : answer;
 	}
 	if (connecting)
@@ -549,7 +551,8 @@ closed_error(const ClusterNode *node)
 
 /*
  * Make the call at a node, once it is known that it is the one that is meant.
- * *error is what to raise if it has not answered, or has refused.
+ * *error is what to raise if it has not answered, or has refused.  A call that
+ * was cancelled, here or there, is an error.
  */
 NodeAnswer
 node_call_ask(NodeCall *call, ClusterNode *node, ErrorData **error)
@@ -616,18 +619,14 @@ node_call_look(NodeCall *call, ClusterNode *node, ErrorData **error)
 }
 
 /*
- * Make a call of our own, without which we can do.  Only a cancellation is
- * raised.
+ * Make a call of our own, without which we can do.
  */
 bool
 node_call_quietly(NodeCall *call, ClusterNode *node)
 {
 	ErrorData  *error;
-	NodeAnswer	answer = node_call_ask(call, node, &error);
 
-	if (answer == NODE_REFUSED && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-		ReThrowError(error);
-	return answer == NODE_ANSWERED;
+	return node_call_ask(call, node, &error) == NODE_ANSWERED;
 }
 
 /*

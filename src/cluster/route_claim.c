@@ -4,7 +4,9 @@
  *	  The ways of claims, of waiting, and of sessions, to nodes.
  *
  * A claim goes to one node after the other until one has tasks; so it returns
- * nothing only when no node has any.  Where every group has all nodes, a
+ * nothing only when no node has any.  A node that refuses it, as one without
+ * the queue, is passed over like one that is out of reach; what no node takes
+ * is an error.  Where every group has all nodes, a
  * session begins at each in turn; otherwise fronts.c says which.  A claim that
  * waits does so at a node for a slice of time, and then looks at the others;
  * the slices grow.  A task at a node where none waits is met when one looks.
@@ -18,6 +20,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -34,9 +37,13 @@ typedef struct Claim
 	const text *queue;			/* NULL: of several */
 	bool		by_front;		/* nodes are not asked in turn */
 	int			wait;			/* the position of the argument */
-	ErrorData  *error;			/* of a node that was out of reach */
 	int64		waits;			/* for so long */
-	int			answers;
+	bool		heard;			/* a node has answered */
+
+	/* Since all nodes were asked. */
+	ClusterNode *answered;		/* the first that has; NULL: none */
+	ErrorData  *error;			/* of the last that has not */
+	ErrorData  *refusal;		/* of the last that has refused; NULL: none */
 } Claim;
 
 static Datum
@@ -58,7 +65,9 @@ claim_at(Claim *claim, ClusterNode *node, int64 wait)
 
 	node_call_set(&claim->call, ARGUMENT(claim->wait), interval_of(wait), false);
 	claim->call.wait = wait;
-	answer = node_call_try(&claim->call, node, &claim->error);
+	answer = node_call_ask(&claim->call, node, &claim->error);
+	if (answer == NODE_REFUSED)
+		claim->refusal = claim->error;
 
 	/*
 	 * What was claimed there, if anything, is claimed again when its lease
@@ -66,7 +75,9 @@ claim_at(Claim *claim, ClusterNode *node, int64 wait)
 	 */
 	if (answer != NODE_ANSWERED)
 		return false;
-	claim->answers++;
+	claim->heard = true;
+	if (claim->answered == NULL)
+		claim->answered = node;
 	if (claim->by_front)
 		fronts_note_claim(claim->queue, node);
 	if (SPI_processed > 0)
@@ -113,14 +124,18 @@ claim_anywhere(Claim *claim)
 		fronts_put_first(claim->queue, claim->nodes, claim->n);
 	else
 		put_next_first(claim);
+	claim->answered = NULL;
+	claim->refusal = NULL;
 	for (int i = 0; i < claim->n; i++)
 	{
-		if (claim->answers > 0 && cluster_nodes_suspect(claim->nodes[i]))
+		if (claim->answered != NULL && cluster_nodes_suspect(claim->nodes[i]))
 			break;
 		if (claim_at(claim, claim->nodes[i], 0))
 			return true;
 	}
-	if (claim->answers == 0)
+	if (claim->answered == NULL && claim->refusal != NULL)
+		ReThrowError(claim->refusal);
+	if (!claim->heard)
 		ReThrowError(claim->error);
 	return false;
 }
@@ -132,22 +147,29 @@ static bool
 claim_until(Claim *claim, int64 wait)
 {
 	TimestampTz begun = GetCurrentTimestamp();
+	MemoryContext outer = CurrentMemoryContext;
+	MemoryContext look = AllocSetContextCreate(outer, "pgfairq claim", ALLOCSET_DEFAULT_SIZES);
+	bool		found;
 
-	while (!claim_anywhere(claim))
+	MemoryContextSwitchTo(look);
+	while (!(found = claim_anywhere(claim)))
 	{
 		int64		waited = GetCurrentTimestamp() - begun;
 		int64		rest = Min(wait - waited, route_slice(waited));
-		int			answers = claim->answers;
+		ClusterNode *node = claim->answered != NULL ? claim->answered : claim->nodes[0];
 
 		if (rest <= 0)
-			return false;
+			break;
 		CHECK_FOR_INTERRUPTS();
-		if (claim_at(claim, claim->nodes[0], rest))
-			return true;
-		if (claim->answers == answers)
+		claim->answered = NULL;
+		if ((found = claim_at(claim, node, rest)))
+			break;
+		if (claim->answered == NULL)
 			route_rest(rest);
+		MemoryContextReset(look);
 	}
-	return true;
+	MemoryContextSwitchTo(outer);
+	return found;
 }
 
 /*
@@ -167,8 +189,7 @@ claim_begin(FunctionCallInfo fcinfo, Claim *claim, const text *queue, int wait)
 	claim->queue = queue;
 	claim->by_front = queue != NULL && spread_has_parts(claim->n);
 	claim->wait = wait;
-	claim->answers = 0;
-	claim->error = NULL;
+	claim->heard = false;
 	claim->waits = 0;
 	if (PG_ARGISNULL(wait))
 		return 0;

@@ -37,30 +37,33 @@ enum
 };
 
 /*
- * Wait at a node for so long, which may be not at all.  Returns whether there
- * may be something to claim; *answered is what became of the call.
+ * Wait at a node for so long, which may be not at all.  *ready: there may be
+ * something to claim.
  */
-static bool
-ready_at(NodeCall *call, ClusterNode *node, int64 usecs, ErrorData **error)
+static NodeAnswer
+ready_at(NodeCall *call, ClusterNode *node, int64 usecs, bool *ready, ErrorData **error)
 {
 	Interval	timeout = {.time = usecs};
+	NodeAnswer	answer;
 	Datum		value;
 	bool		isnull;
 
+	*ready = false;
 	node_call_set(call, ARGUMENT(READY_TIMEOUT), IntervalPGetDatum(&timeout), false);
 	call->wait = usecs;
-	if (node_call_try(call, node, error) != NODE_ANSWERED)
-		return false;
-	*error = NULL;
+	answer = node_call_ask(call, node, error);
+	if (answer != NODE_ANSWERED)
+		return answer;
 	value = node_call_value(call, &isnull);
 	SPI_freetuptable(SPI_tuptable);
-	return !isnull && DatumGetBool(value);
+	*ready = !isnull && DatumGetBool(value);
+	return answer;
 }
 
 /*
  * Look at all nodes, suspects only if no other one has answered.  Returns
  * whether there may be something to claim; if not, *best is a node that has
- * answered.
+ * answered.  A node that refuses is passed over, unless none answers.
  */
 static bool
 ready_anywhere(NodeCall *call, ClusterNode **best)
@@ -69,21 +72,28 @@ ready_anywhere(NodeCall *call, ClusterNode **best)
 	int			n = cluster_nodes(&all);
 	ClusterNode **nodes = palloc(n * sizeof(ClusterNode *));
 	ErrorData  *error = NULL;
+	ErrorData  *refusal = NULL;
 
 	*best = NULL;
 	memcpy(nodes, all, n * sizeof(ClusterNode *));
 	cluster_nodes_shuffle(nodes, n);
 	for (int i = 0; i < n; i++)
 	{
+		NodeAnswer	answer;
+		bool		ready;
+
 		if (*best != NULL && cluster_nodes_suspect(nodes[i]))
 			break;
-		if (ready_at(call, nodes[i], 0, &error))
+		answer = ready_at(call, nodes[i], 0, &ready, &error);
+		if (ready)
 			return true;
-		if (error == NULL && *best == NULL)
+		if (answer == NODE_ANSWERED && *best == NULL)
 			*best = nodes[i];
+		if (answer == NODE_REFUSED)
+			refusal = error;
 	}
 	if (*best == NULL)
-		ReThrowError(error);
+		ReThrowError(refusal != NULL ? refusal : error);
 	return false;
 }
 
@@ -117,9 +127,10 @@ wait_at_nodes(ArrayType *queues, int64 deadline)
 		rest = Min(deadline - wall_clock_real(), route_slice(wall_clock_real() - begun));
 		if (!ready && rest > 0)
 		{
-			ready = ready_at(&call, node, rest, &error);
+			NodeAnswer	answer = ready_at(&call, node, rest, &ready, &error);
+
 			CHECK_FOR_INTERRUPTS();
-			if (error != NULL)
+			if (answer != NODE_ANSWERED)
 				route_rest(rest);
 		}
 		MemoryContextSwitchTo(outer);

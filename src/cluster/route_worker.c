@@ -139,8 +139,6 @@ ask_nodes(FunctionCallInfo fcinfo, Attendance *heard, ClusterNode **nodes, int n
 		{
 			if (answer == NODE_REFUSED)
 				*error = problem;
-			if (answer == NODE_REFUSED && problem->sqlerrcode == ERRCODE_QUERY_CANCELED)
-				ReThrowError(problem);
 			continue;
 		}
 		n_heard++;

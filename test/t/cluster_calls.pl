@@ -4,8 +4,9 @@
 # Seen to fail where the proxy wrote values as the session does, where a row of nulls was
 # made of what is not there, where no number to peek() was none, and where the type of
 # claim_any() was not there; where a batch with one group for all, or null for one, went
-# to any node, and so did a task without a group; where the list of nodes was freed when
-# it was read anew.
+# to any node, and so did a task without a group; where a claim, or a look of fairq.wait,
+# ended at the first node that refuses it, and where one that waits did not end when all
+# do; where the list of nodes was freed when it was read anew.
 
 use strict;
 use warnings;
@@ -95,6 +96,40 @@ refused($proxy, "BEGIN; CREATE TABLE written (); SELECT fairq.enqueue('q', '1')"
 is(sql($proxy, "SET pgfairq.calls_in_transaction = on; BEGIN; CREATE TABLE written (); SELECT count(fairq.enqueue('q', '1')); ROLLBACK"),
 	1, 'which a setting allows');
 is(sql($proxy, "SELECT count(*) FROM fairq.claim('q')"), 1, 'and the task is there');
+
+# A node that refuses a claim, as one that does not have the queue, is passed over.
+sql($proxy, "SELECT fairq.create_queue('half')");
+sql($nodes[1], "SELECT fairq.drop_queue('half')");
+sql($nodes[0], "SELECT fairq.enqueue('half', to_jsonb(i)) FROM generate_series(1, 30) i");
+my $claimer = session($proxy);
+is(join(' ', map { $claimer->safe("SELECT count(fairq.ack(receipt)) FROM fairq.claim('half')") } 1 .. 6), '1 1 1 1 1 1', 'a node without the queue: claims go to the others');
+is(join(' ', map { $claimer->safe("SELECT count(*) FROM fairq.pop('half')") } 1 .. 6), '1 1 1 1 1 1', 'pop, too');
+is(join(' ', map { $claimer->safe("SELECT count(fairq.ack(receipt)) FROM fairq.claim_any('{half,other}')") } 1 .. 6), '1 1 1 1 1 1', 'and claim_any');
+is(join('', map { $claimer->safe("CALL fairq.wait('half', '100 h')") } 1 .. 6), '', 'and wait');
+sql($nodes[0], "SELECT fairq.purge('half')");
+is(sql($proxy, "SELECT count(*) FROM fairq.claim('half')"), 0, 'where the others have nothing there is nothing');
+is(sql($proxy, "CALL fairq.wait('half', '0')"), '', 'and nothing to wait for');
+
+# How many calls like this wait at the nodes.
+sub waiting
+{
+	my ($call) = @_;
+	my $n = 0;
+
+	$n += sql($_, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND state = 'active' AND query LIKE '%$call(%' AND pid <> pg_backend_pid()") for @nodes;
+	return $n;
+}
+
+$claimer->send("SELECT fairq.ack(receipt) FROM fairq.claim('half', wait => '100 h')");
+ok(wait_for(sub { waiting('fairq.claim') > 0 }), 'one waits');
+sql($nodes[2], "SELECT fairq.enqueue('half', '1')");
+is(join('', $claimer->ended_with), 't', 'and has what comes to another node');
+my $listener = session($proxy);
+$claimer->send("SELECT payload FROM fairq.claim('half', wait => '100 h')");
+$listener->send("CALL fairq.wait('half', '100 h')");
+ok(wait_for(sub { waiting('fairq.claim') > 0 && waiting('wait_ready') > 0 }), 'two wait');
+sql($_, "SELECT fairq.drop_queue('half')") for @nodes[ 0, 2 ];
+like($_->ended, qr/ERROR:  queue "half" does not exist/, 'until no node has the queue') for $claimer, $listener;
 
 # The list of nodes changes in the middle of a call, which goes on with the one that it has.
 my $administrator = session($proxy);

@@ -10,6 +10,8 @@
 # - with a connection that is lost during a call taken for one that could not be made
 #   (NODE_SILENT for NODE_NOT_ASKED): a task was there twice;
 # - with the error of one node rethrown in settle_all(): nothing of the others' came back;
+# - with the error of the last node for that of one that has refused (claim_anywhere(),
+#   ready_anywhere()): an unknown queue was taken for a node that is away;
 # - with a cancel that PL/Proxy hears of (hide_cancel): the call at a node that hangs hung,
 #   and this test with it.
 
@@ -134,6 +136,12 @@ without(3, "SELECT count(DISTINCT fairq.node_of_id(id)) FROM fairq.tasks('q')", 
 without(3, "SELECT count(DISTINCT fairq.node_of_id(id)) FROM fairq.peek('q')", 2, 'peek');
 is(sql($proxy, "SELECT DISTINCT missing FROM fairq.$_ WHERE queue IN ('q', 'other')"), '{3}', "$_ says who is missing")
   for qw(queues queue_stats);
+
+# what those that are there refuse is an error of that kind, whichever is asked last
+for my $call (("SELECT count(*) FROM fairq.claim('none')", "CALL fairq.wait('none')") x 5)
+{
+	refused($proxy, $call, '42704', qr/queue "none" does not exist/, undef, "$call: as the others say");
+}
 
 # of all nodes
 for my $call ("create_queue('new')", "pause('q')", "resume('q')", "set_group('q', 'g', weight => 2)", "purge('other')", "revive_all('q')")
