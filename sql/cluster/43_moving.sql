@@ -83,12 +83,30 @@ RETURNS void LANGUAGE sql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT pg_advisory_xact_lock(hashtextextended('fairq.move_tasks', source)) $$;
 
+-- Is the node there that tasks of a queue are to leave for?
+CREATE FUNCTION fairq_internal.may_depart(source int, name text, target int)
+RETURNS boolean LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM fairq_internal.node_facts(target);
+    RETURN true;
+EXCEPTION WHEN connection_failure THEN
+    RAISE WARNING 'node % is out of reach: tasks of queue "%" that would go there stay at node %', target, name, source
+        USING ERRCODE = 'connection_failure', HINT = 'Call fairq.move_tasks() again when it is there.';
+    RETURN false;
+END
+$$;
+
+-- Tasks that would go to a node that is out of reach stay where they are claimed: so it is
+-- asked before each batch leaves for it, and once it does not answer no more leave for it.
 CREATE FUNCTION fairq_internal.move_queue(source int, name text, batch int)
 RETURNS bigint LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     skip bigint[] := '{}';
+    away int[] := '{}';
     part record;
     departed bigint[];
     batch_name uuid;
@@ -101,14 +119,22 @@ BEGIN
                 FROM fairq_internal.node_tasks_to_move(source, name, batch, skip) WITH ORDINALITY AS t (id, group_key, unique_key, n)) p
             GROUP BY p.target
         LOOP
-            batch_name := gen_random_uuid();
-            departed := fairq_internal.node_depart(source, name, part.ids, batch_name, part.target);
-            IF fairq_internal.deliver(source, batch_name, part.target, name) THEN
-                moved := moved + cardinality(departed);
+            IF part.target <> ALL (away) AND NOT fairq_internal.may_depart(source, name, part.target) THEN
+                away := away || part.target;
+            END IF;
+            departed := '{}';
+            IF part.target <> ALL (away) THEN
+                batch_name := gen_random_uuid();
+                departed := fairq_internal.node_depart(source, name, part.ids, batch_name, part.target);
+                IF fairq_internal.deliver(source, batch_name, part.target, name) THEN
+                    moved := moved + cardinality(departed);
+                ELSE
+                    away := away || part.target;
+                END IF;
             END IF;
             skip := skip || array(SELECT unnest(part.ids) EXCEPT SELECT unnest(departed));
         END LOOP;
-        EXIT WHEN NOT FOUND;
+        EXIT WHEN NOT FOUND OR NOT EXISTS (SELECT FROM fairq.node n WHERE n.state = 'active' AND n.node <> ALL (away));
     END LOOP;
     RETURN moved;
 END

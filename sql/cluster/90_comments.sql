@@ -79,6 +79,7 @@ COMMENT ON FUNCTION fairq_internal.finish_move IS 'Brings a batch that has left 
 COMMENT ON FUNCTION fairq_internal.stays IS 'Says in a warning that tasks of a queue stay at their node, and why.';
 COMMENT ON FUNCTION fairq_internal.finish_moves IS 'Brings all batches that have left a node to theirs; returns how many tasks have arrived, and which queues refused them.';
 COMMENT ON FUNCTION fairq_internal.lock_moves IS 'Lets only one transaction move the tasks of a node.';
+COMMENT ON FUNCTION fairq_internal.may_depart IS 'Whether a node is in reach that tasks of a queue are to leave for; if not, a warning says so.';
 COMMENT ON FUNCTION fairq_internal.move_queue IS 'Moves the tasks of one queue of a node; returns how many have arrived.';
 COMMENT ON FUNCTION fairq_internal.repair IS 'Runs a statement if that is wanted; says what has come of it.';
 COMMENT ON FUNCTION fairq_internal.server_problems IS 'What is wrong with the server of a node.';

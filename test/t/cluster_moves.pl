@@ -4,7 +4,8 @@
 #
 # To see it fail: let arrive() not look whether a batch has arrived; take the look at leases
 # or at keys out of depart(), or the line of dependencies; forget before arrive in deliver(); leave run_as_owner() out of fairq_as_owner;
-# let node_of_predecessors() ask the node that gave an id only.
+# let node_of_predecessors() ask the node that gave an id only; in move_queue() leave out
+# may_depart(), or the ELSE after deliver().
 
 use strict;
 use warnings;
@@ -162,11 +163,22 @@ sql($proxy, "SELECT fairq.ack(receipt) FROM fairq.claim('q', 10)");
 drained(2);
 sql($proxy, "SELECT fairq.enqueue('q', to_jsonb(i)) FROM generate_series(1, 20) i");
 drained(1);
-$two->stop('immediate');
-($ret, $out, $notice) = $proxy->psql('postgres', 'SELECT fairq.move_tasks(1)');
-like($notice, qr/WARNING:  node 2 is out of reach: 20 tasks of node 1 are on their way/, 'a node that is away gets them later');
+my $left = "SELECT (SELECT count(*) FROM fairq.tasks('q')), (SELECT count(*) FROM fairq_internal.departing)";
+sql($two, <<'SQL');
+CREATE FUNCTION be_lost() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'lost' USING ERRCODE = 'connection_failure'; END $$;
+CREATE TRIGGER be_lost BEFORE INSERT ON fairq_internal.arrived EXECUTE FUNCTION be_lost();
+SQL
+($ret, $out, $notice) = $proxy->psql('postgres', 'SELECT fairq.move_tasks(1, 4)');
+like($notice, qr/WARNING:  node 2 is out of reach: 4 tasks of node 1 are on their way/, 'a node that is lost meanwhile gets them later');
 is($out, 0, 'which are not counted');
-refused($proxy, 'SELECT fairq.drop_node(1)', '55000', qr/20 tasks are on their way/, qr/move_tasks/, 'and the node is kept until then');
+is(sql($one, $left), '16|4', 'and no more leave for it');
+sql($two, 'DROP TRIGGER be_lost ON fairq_internal.arrived');
+$two->stop('immediate');
+($ret, $out, $notice) = $proxy->psql('postgres', 'SELECT fairq.move_tasks(1, 4)');
+like($notice, qr/WARNING:  node 2 is out of reach: tasks of queue "q" that would go there stay at node 1/, 'tasks do not leave for one that is away');
+is(sql($one, $left), '16|4', 'none of them');
+is(sql($proxy, "SELECT count(fairq.release(receipt)) FROM fairq.claim('q', 16)"), 16, 'and are claimed where they are');
+refused($proxy, 'SELECT fairq.drop_node(1)', '55000', qr/4 tasks are on their way/, qr/move_tasks/, 'the node is kept until all have moved');
 $two->start;
 is(sql($proxy, 'SELECT fairq.move_tasks(1)'), 20, 'then they come');
 ok(settled($two, 'q'), 'and get their places');
