@@ -3,7 +3,7 @@
  * action writes in a transaction of its own.
  */
 
-import { Pool, type PoolClient, type PoolConfig } from 'pg';
+import { Pool, type PoolClient, type PoolConfig, type QueryConfig } from 'pg';
 
 import { asProblem, inWords, Problem, type DatabaseError } from './problem.js';
 
@@ -16,6 +16,8 @@ const COUNT_MS = 400;
 const LOCK_MS = 300;
 const WRITE_MS = 60_000;
 const CONNECT_MS = 5000;
+/** What an answer may take beyond its statement, before the server is taken for gone: that ends no statement. */
+const GRACE_MS = 5000;
 const CLOSE_MS = 5000;
 
 const SETTINGS = [
@@ -63,17 +65,20 @@ export class NotCounted extends Problem {
   }
 }
 
+/** Runs a statement of a transaction, in its time. */
+type Ask = (sql: string, values?: readonly unknown[]) => Promise<unknown[]>;
+
 export class Reader {
   private figuresThere: Promise<void> | undefined;
 
   /** counted: waits until there are figures, for a moment; throws NotCounted then */
   constructor(
-    private readonly client: PoolClient,
+    private readonly ask: Ask,
     private readonly counted: (reader: Reader) => Promise<void>,
   ) {}
 
   async rows<T>(sql: string, values: readonly unknown[] = []): Promise<T[]> {
-    return (await this.client.query(sql, [...values])).rows as T[];
+    return (await this.ask(sql, values)) as T[];
   }
 
   /** Rows of views for which the server has to have counted its tasks. */
@@ -91,7 +96,7 @@ export class Reader {
    * it, and says why.
    */
   async attempt<T>(work: () => Promise<T>): Promise<Attempt<T>> {
-    await this.client.query('SAVEPOINT attempt');
+    await this.ask('SAVEPOINT attempt');
     try {
       return { value: await work() };
     } catch (error) {
@@ -99,7 +104,7 @@ export class Reader {
       if (!/^(42501|42P01|42P16|42704|55P03|57014|55000)$/.test(code ?? '')) {
         throw error;
       }
-      await this.client.query('ROLLBACK TO SAVEPOINT attempt');
+      await this.ask('ROLLBACK TO SAVEPOINT attempt');
       return { problem: inWords(error as DatabaseError) };
     }
   }
@@ -126,12 +131,12 @@ export class Database {
 
   /** The pages' transaction: read-only, and short. */
   read<T>(work: (reader: Reader) => Promise<T>): Promise<T> {
-    return this.transaction(true, READ_MS, (client) => work(new Reader(client, (reader) => this.counted(reader))));
+    return this.transaction(true, READ_MS, (ask) => work(new Reader(ask, (reader) => this.counted(reader))));
   }
 
   /** An action's transaction. */
   write<T>(work: (writer: Reader) => Promise<T>): Promise<T> {
-    return this.transaction(false, WRITE_MS, (client) => work(new Reader(client, async () => undefined)));
+    return this.transaction(false, WRITE_MS, (ask) => work(new Reader(ask, async () => undefined)));
   }
 
   /** Ends the connections; one whose look takes long is left to the end of the process. */
@@ -161,14 +166,14 @@ export class Database {
   }
 
   private async count(run: string): Promise<void> {
-    await this.transaction(true, PATIENT_MS, (client) => client.query('SELECT count(*) FROM fairq.queue_stats'));
+    await this.transaction(true, PATIENT_MS, (ask) => ask('SELECT count(*) FROM fairq.queue_stats'));
     this.countedRun = run;
   }
 
   private async transaction<T>(
     readOnly: boolean,
     milliseconds: number,
-    work: (client: PoolClient) => Promise<T>,
+    work: (ask: Ask) => Promise<T>,
   ): Promise<T> {
     let client: PoolClient;
     try {
@@ -178,14 +183,19 @@ export class Database {
     }
     const ignore = (): void => undefined;
     client.on('error', ignore);
+    const within = async (limit: number, text: string, values: readonly unknown[] = []): Promise<unknown[]> => {
+      const query: QueryConfig & { query_timeout: number } = { text, values: [...values], query_timeout: limit };
+      return (await client.query(query)).rows;
+    };
+    const ask: Ask = (sql, values) => within(milliseconds + GRACE_MS, sql, values);
     let broken: Error | undefined;
     try {
-      await client.query(begin(readOnly, milliseconds));
-      const result = await work(client);
-      await client.query('COMMIT');
+      await ask(begin(readOnly, milliseconds));
+      const result = await work(ask);
+      await ask('COMMIT');
       return result;
     } catch (error) {
-      await client.query('ROLLBACK').catch((failure: Error) => {
+      await within(GRACE_MS, 'ROLLBACK').catch((failure: Error) => {
         broken = failure;
         this.countedRun = undefined;
       });

@@ -9,6 +9,13 @@ export class Problem extends Error {
   }
 }
 
+/** The server does not answer. */
+export class OutOfReach extends Problem {
+  constructor(message: string) {
+    super(503, `The database is out of reach: ${message}`, 'The next page tries again.');
+  }
+}
+
 /** What the server, or the connection to it, says of an error. */
 export interface DatabaseError {
   code?: string;
@@ -45,7 +52,7 @@ export function asProblem(error: unknown): Problem {
     known.message = known.errors.map((one) => one.message).join('; ');
   }
   if (isOutOfReach(known)) {
-    return new Problem(503, `The database is out of reach: ${known.message}`, 'The next page tries again.');
+    return new OutOfReach(known.message);
   }
   const status = known.code === '42501' ? 403 : known.code === '57014' ? 503 : 409;
   return new Problem(status, inWords(known), known.hint ?? known.detail);

@@ -9,6 +9,7 @@ import { histograms, quantile, queueStats, type Histogram, type QueueStats } fro
 import { receipts } from './data/workers.js';
 import type { Database, Reader } from './database.js';
 import { FOLLOWED, Flights, type InFlight } from './flights.js';
+import { OutOfReach } from './problem.js';
 
 /** A moment of a queue. */
 export interface Sample {
@@ -52,7 +53,8 @@ interface Earlier {
 }
 
 function sampleOf(time: number, stats: QueueStats, earlier: Earlier | undefined): Sample {
-  const continued = earlier !== undefined && earlier.stats.stats_reset === stats.stats_reset;
+  // Not over a clock that was set back.
+  const continued = earlier !== undefined && earlier.time < time && earlier.stats.stats_reset === stats.stats_reset;
   const perSecond = (of: (stats: QueueStats) => number): number | null => {
     const more = continued ? of(stats) - of(earlier.stats) : -1;
     return more < 0 ? null : more / Math.max(time - earlier!.time, 0.001);
@@ -83,10 +85,13 @@ class Histories {
     return this.histories.get(queue) ?? [];
   }
 
-  /** Adds a sample of each queue, and forgets queues that are not among them. */
+  /** Adds a sample of each queue; forgets other queues, and what is of the future: a clock may be set back. */
   add(samples: ReadonlyMap<string, Sample>): void {
     for (const [queue, sample] of samples) {
       const history = this.histories.get(queue) ?? [];
+      while (history.length > 0 && history[history.length - 1]!.time > sample.time) {
+        history.pop();
+      }
       history.push(sample);
       while (history[0]!.time < sample.time - this.seconds) {
         history.shift();
@@ -102,7 +107,7 @@ class Histories {
 }
 
 /** Whether two looks at the counters are in different minutes. */
-const nextMinute = (before: number, now: number): boolean => Math.floor(before / MINUTE) < Math.floor(now / MINUTE);
+const nextMinute = (before: number, now: number): boolean => Math.floor(before / MINUTE) !== Math.floor(now / MINUTE);
 
 export class Sampler {
   private readonly flights = new Flights();
@@ -161,19 +166,24 @@ export class Sampler {
       return;
     }
     this.timer = setTimeout(async () => {
-      const begin = Date.now();
-      await this.trySample();
-      this.schedule(Math.max(this.interval * 1000, SHARE * (Date.now() - begin)));
+      const busy = await this.trySample();
+      this.schedule(Math.max(this.interval * 1000, SHARE * busy));
     }, delay);
     this.timer.unref();
   }
 
-  /** A sample that fails is a gap in the charts; the pages say so. */
-  private async trySample(): Promise<void> {
-    this.failing = await this.sample().then(
+  /**
+   * A sample that fails is a gap in the charts; the pages say so. Returns how long it has kept the server busy, in
+   * milliseconds: not at all where that does not answer, so charts go on soon after a failover.
+   */
+  private async trySample(): Promise<number> {
+    const begin = performance.now();
+    const error = await this.sample().then(
       () => undefined,
-      (error: Error) => error.message,
+      (problem: Error) => problem,
     );
+    this.failing = error?.message;
+    return error instanceof OutOfReach ? 0 : performance.now() - begin;
   }
 
   private async sample(): Promise<void> {

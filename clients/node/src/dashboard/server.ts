@@ -219,12 +219,12 @@ export class Dashboard {
 
   /** Whether the database answers; asked for once a second at most. */
   private healthy(): Promise<Answer> {
-    if (this.health === undefined || this.health.at < Date.now() - HEALTH_MS) {
+    if (this.health === undefined || this.health.at < performance.now() - HEALTH_MS) {
       const answer = this.database.read((reader) => server(reader)).then(
         ({ extension }) => ({ ...asText(extension === null ? 'no extension\n' : 'ok\n'), status: extension === null ? 503 : 200 }),
         () => ({ ...asText('database out of reach\n'), status: 503 }),
       );
-      this.health = { at: Date.now(), answer };
+      this.health = { at: performance.now(), answer };
     }
     return this.health.answer;
   }

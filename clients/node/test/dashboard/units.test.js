@@ -1,4 +1,9 @@
-/** Escaping, numbers and times, charts, parameters, and reading in windows: without a server. */
+/**
+ * Escaping, numbers and times, charts, parameters, reading in windows, and clocks that are set: without a server.
+ *
+ * Seen to fail: samples of the future kept in Histories.add(), minutes that only later ones follow, rates over a clock set
+ * back, health by Date.now(), and the time of a sample without an answer counted.
+ */
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -11,6 +16,9 @@ const format = require('../../dist/dashboard/format.js');
 const { address, foreign, html } = require('../../dist/dashboard/html.js');
 const { parseOptions } = require('../../dist/dashboard/options.js');
 const { isId, Params } = require('../../dist/dashboard/params.js');
+const { asProblem } = require('../../dist/dashboard/problem.js');
+const { Sampler } = require('../../dist/dashboard/sampler.js');
+const { Dashboard } = require('../../dist/dashboard/server.js');
 const { sameText, Visits } = require('../../dist/dashboard/visits.js');
 
 test('a template escapes all but markup, in lists too', () => {
@@ -187,6 +195,56 @@ test('quick windows, which get long, ask for no more tasks than the engine finds
     assert.ok(windows.some(([most]) => most > 10_000), `windows are long: ${windows}`);
     assert.ok(windows.every(([, most]) => most <= 10_000), `${page.name}: ${windows}`);
   }
+});
+
+test('a clock that is set back: samples go on, without what is of the future, and so do minutes', async (t) => {
+  let clock;
+  let enqueued = 0;
+  t.mock.method(Date, 'now', () => clock * 1000);
+  const figures = async () => [{
+    queue: 'jobs', stats_reset: 'then', ready: 1, leased: 0, scheduled: 0, overflow: 0, held: 0, dead: 0, oldest_ready_age: null,
+    enqueued: (enqueued += 60), claimed: 0, acked: 0, nacked: 0, expired: 0,
+  }];
+  const sampler = new Sampler({ read: (work) => work({ figures, rows: async () => [] }) }, 1);
+  const day = 86_400;
+  const noon = 20_000 * day;
+  for (clock of [noon, noon + 30, noon + 60, noon + 62, noon + 61, noon + 121 - day, noon + 181 - day, noon + 211 - day]) {
+    await sampler.trySample();
+    assert.equal(sampler.failing, undefined);
+  }
+  const seen = (samples) => samples.map(({ time, enqueued }) => [time - noon + day, enqueued]);
+  assert.deepEqual(seen(sampler.history('jobs')), [[121, null], [181, 1], [211, 2]]);
+  assert.deepEqual(seen(await sampler.range(undefined, 'jobs', '3h')), [[121, null], [181, 1]]);
+  clock = noon + 5 * day;
+  await sampler.trySample();
+  assert.equal(sampler.history('jobs').length, 1, 'set forward, what was before is long ago');
+});
+
+test('the time of a sample counts, but not where the server does not answer', async (t) => {
+  let seconds = 0;
+  t.mock.method(performance, 'now', () => 1000 * seconds);
+  const took = (error) => {
+    const read = async () => {
+      seconds += 14;
+      throw error;
+    };
+    return new Sampler({ read }, 1).trySample();
+  };
+  assert.equal(await took(asProblem(new Error('Query read timeout'))), 0);
+  assert.equal(await took(asProblem({ severity: 'ERROR', code: '57014', message: 'canceling statement due to statement timeout' })), 14_000);
+});
+
+test('the health is asked for anew after a second, whatever the clock says', async (t) => {
+  let asked = 0;
+  let seconds = 0;
+  t.mock.method(Date, 'now', () => -1000 * seconds);
+  t.mock.method(performance, 'now', () => 1000 * seconds);
+  const dashboard = new Dashboard({}, { read: async () => ({ extension: (asked += 1) > 1 ? null : '1' }) });
+  const said = [];
+  for (seconds of [0, 0.5, 2, 2.5]) {
+    said.push((await dashboard.healthy()).status);
+  }
+  assert.deepEqual(said, [200, 200, 503, 503]);
 });
 
 test('tokens: equal texts, visits that end, and no more of them than there is room for', () => {
