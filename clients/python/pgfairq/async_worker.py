@@ -320,7 +320,8 @@ class AsyncRun(RunBase[AsyncContext]):
         return stale
 
     async def _give_back_stale(self, session: AsyncSession) -> None:
-        stale = self._take_back(time.monotonic() - STALE) if self.ready else []
+        before = time.monotonic() - STALE
+        stale = self._take_back(before) if self.ready and self.ready[0].claimed < before else []    # they are in the order of claims
         if stale:
             self.pace.gave_back()
             if not await session.release([delivery.receipt for delivery in stale]):

@@ -128,6 +128,7 @@ class Run(RunBase[Context]):
         self.lock = threading.Lock()        # of pace and active
         self.ready: "queue.SimpleQueue[Optional[Delivery]]" = queue.SimpleQueue()
         self.room = threading.Event()       # something has changed that the session's thread should look at
+        self.stale_from = 0.0               # nothing that waits is stale before
         self.threads: List[threading.Thread] = []
         self.session: Optional[Session] = None
         self.deadlines, self.teller = Deadlines(), Teller()
@@ -333,6 +334,7 @@ class Run(RunBase[Context]):
             if delivery is not None:
                 taken.append(delivery)
         fresh = [delivery for delivery in taken if delivery.claimed >= claimed_before]
+        self.stale_from = STALE + min((delivery.claimed for delivery in fresh), default=time.monotonic())
         for delivery in fresh:
             self.ready.put(delivery)
         stale = [delivery for delivery in taken if delivery.claimed < claimed_before]
@@ -341,8 +343,9 @@ class Run(RunBase[Context]):
         return stale
 
     def _give_back_stale(self, session: Session) -> None:
-        if self.pace.waiting:
-            stale = self._take_back(time.monotonic() - STALE)
+        now = time.monotonic()
+        if self.pace.waiting and now > self.stale_from:     # else it would only stop the handlers' threads for a moment
+            stale = self._take_back(now - STALE)
             if stale:
                 self.pace.gave_back()
                 if not session.release([delivery.receipt for delivery in stale]):
