@@ -16,6 +16,7 @@ from .report import error_text, first_line
 from .statements import Statement
 from .values import LONGEST_NAME, Duration, duration, json_text, parse_json
 
+DECODER = json.JSONDecoder()
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -31,9 +32,8 @@ class Delivery:
 
     def __init__(self, row: Tuple[Any, ...], session: Any) -> None:
         (self.queue, self.id, self.receipt, self.group, self.priority, self.attempt, self.enqueued,
-         self.expires, self.name, self.subgroup) = json.loads(row[0])
-        self.payload_text: str = row[1]
-        self.headers_text: Optional[str] = row[2]
+         self.expires, self.name, self.subgroup, self.headers_text), end = DECODER.raw_decode(row[0])
+        self.payload_text: str = row[0][end:]
         self.claimed = time.monotonic()
         self.session = session
 

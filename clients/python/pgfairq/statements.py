@@ -404,9 +404,11 @@ def close_session(session: str) -> Statement[int]:
 
 # What identifies the task comes in one value, which Python reads at once. Payload and
 # headers are a tenant's: they are read later, where a failure is the task's own.
+# One value for each task, the payload after the rest: psycopg calls libpq for each value, and without its C part, as Debian has
+# it, gives up the interpreter's lock for each call.
 CLAIM = b"""
 SELECT json_build_array(queue, id, receipt, group_key, priority, attempt, (extract(epoch FROM enqueued_at) * 1000000)::bigint,
-        (extract(epoch FROM expires_at) * 1000000)::bigint, name, subgroup_key)::text, payload::text, headers::text
+        (extract(epoch FROM expires_at) * 1000000)::bigint, name, subgroup_key, headers::text)::text || payload::text
 FROM fairq.claim_any(%s::text[], %s, session => %s::uuid, wait => make_interval(secs => %s))
 """
 
@@ -425,7 +427,7 @@ def extend(receipt: str, lease: Optional[Duration]) -> Statement[Optional[dateti
 
 
 def still_held(receipts: Sequence[str]) -> Statement[List[str]]:
-    return Statement(b"SELECT r::text FROM fairq.extend_many(%s::uuid[]) r", (array(receipts),), lambda rows: [row[0] for row in rows])
+    return Statement(b"SELECT string_agg(r::text, ',') FROM fairq.extend_many(%s::uuid[]) r", (array(receipts),), settled)
 
 
 def progress(receipt: str, value: str) -> Statement[bool]:
@@ -437,7 +439,7 @@ def progress(receipt: str, value: str) -> Statement[bool]:
 KEPT = "CASE WHEN (SELECT keep_done IS NOT NULL FROM fairq.queues WHERE queue = %s) THEN {} END"
 ACK_RESULT = ("SELECT fairq.ack(%s::uuid, " + KEPT.format("%s::jsonb") + ")").encode()
 ACK_RESULTS = ("""
-SELECT e->>0 FROM jsonb_array_elements(%s::jsonb) e WHERE fairq.ack((e->>0)::uuid, """ + KEPT.format("e->1") + ")").encode()
+SELECT string_agg(e->>0, ',') FROM jsonb_array_elements(%s::jsonb) e WHERE fairq.ack((e->>0)::uuid, """ + KEPT.format("e->1") + ")").encode()
 
 
 def ack(receipt: str, queue: str, result: Optional[str]) -> Statement[bool]:
@@ -448,11 +450,12 @@ def ack(receipt: str, queue: str, result: Optional[str]) -> Statement[bool]:
 
 
 def settled(rows: Rows) -> List[str]:
-    return [row[0] for row in rows]
+    """Receipts in one text, as CLAIM has one value for each task."""
+    return rows[0][0].split(",") if rows[0][0] else []
 
 
 def ack_many(receipts: Sequence[str]) -> Statement[List[str]]:
-    return Statement(b"SELECT r::text FROM fairq.ack_many(%s::uuid[]) r", (array(receipts),), settled)
+    return Statement(b"SELECT string_agg(r::text, ',') FROM fairq.ack_many(%s::uuid[]) r", (array(receipts),), settled)
 
 
 def ack_results(queue: str, results: Sequence[Tuple[str, str]]) -> Statement[List[str]]:
@@ -462,7 +465,7 @@ def ack_results(queue: str, results: Sequence[Tuple[str, str]]) -> Statement[Lis
 
 
 def nack_many(receipts: Sequence[str], errors: Sequence[str], delay: Optional[Duration], final: bool) -> Statement[List[str]]:
-    return Statement(b"SELECT r::text FROM fairq.nack_many(%s::uuid[], %s::text[], %s::interval, final => %s) r",
+    return Statement(b"SELECT string_agg(r::text, ',') FROM fairq.nack_many(%s::uuid[], %s::text[], %s::interval, final => %s) r",
                      (array(receipts), list(errors), values.duration(delay, "delay"), final), settled)
 
 
@@ -474,5 +477,5 @@ def dead_of(tasks: Sequence[Tuple[str, int]]) -> Statement[List[int]]:
 
 
 def release_many(receipts: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:
-    return Statement(b"SELECT r::text FROM fairq.release_many(%s::uuid[], coalesce(%s::interval, '0')) r",
+    return Statement(b"SELECT string_agg(r::text, ',') FROM fairq.release_many(%s::uuid[], coalesce(%s::interval, '0')) r",
                      (array(receipts), values.duration(delay, "delay")), settled)

@@ -43,8 +43,8 @@ class TestingBase(ContextBase):
         enqueued = task.pop("enqueued_at") or datetime.now(timezone.utc)
         identity = [task["queue"], task["id"], "00000000-0000-0000-0000-000000000000", values.group_key(task["group"]) or "",
                     task["priority"], task["attempt"], microseconds(enqueued), microseconds(task["expires_at"]),
-                    values.task_name(task["name"]), values.group_key(task["subgroup"], "subgroup")]
-        ContextBase.__init__(self, Delivery((json.dumps(identity), "null", None), None), "test")
+                    values.task_name(task["name"]), values.group_key(task["subgroup"], "subgroup"), None]
+        ContextBase.__init__(self, Delivery((json.dumps(identity) + "null",), None), "test")
         self.headers = values.parse_json(values.json_object(task["headers"], "headers"))
         self.told: List[Any] = []
         self.extended: List[Optional[Duration]] = []
