@@ -36,11 +36,13 @@ class AsyncContext(ContextBase):
         self._connection: Optional["AsyncConnection[Any]"] = None
         self._block: Any = None
         self._task: Optional["asyncio.Task[Any]"] = None
-        self._opening = asyncio.Lock()
+        self._opening: Optional[asyncio.Lock] = None
 
     async def connection(self) -> "AsyncConnection[Any]":
         """The connection of the task's transaction, which begins here. Its writes and the task's acknowledgement
         are one: both are committed when the handler returns, or neither is."""
+        if self._opening is None:   # few handlers ask for it
+            self._opening = asyncio.Lock()
         async with self._opening:
             if self._connection is None:
                 connection = await self._acquire()

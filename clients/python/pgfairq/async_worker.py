@@ -386,7 +386,7 @@ class AsyncRun(RunBase[AsyncContext]):
             if settlement is not None:
                 self.pace.unsettled += 1
                 delivery.session.station.settler.put(settlement)
-            if self.stopping or self.drain or self.pace.claim()[0] > 0:
+            if not self.room.is_set() and (self.stopping or self.drain or self.pace.may_claim()):
                 self.room.set()
 
     async def _handle(self, context: AsyncContext, began: float) -> Optional[Settlement]:
@@ -436,5 +436,5 @@ class AsyncRun(RunBase[AsyncContext]):
 
     def settled(self, count: int) -> None:
         self.pace.unsettled -= count
-        if self.drain or self.pace.claim()[0] > 0:
+        if self.drain or self.pace.may_claim():
             self.room.set()

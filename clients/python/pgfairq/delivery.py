@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -14,9 +13,8 @@ from .handlers import Registered
 from .hooks import Ending
 from .report import error_text, first_line
 from .statements import Statement
-from .values import LONGEST_NAME, Duration, duration, json_text, parse_json
+from .values import DECODER, LONGEST_NAME, Duration, duration, json_text, parse_json
 
-DECODER = json.JSONDecoder()
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 

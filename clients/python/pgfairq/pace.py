@@ -55,6 +55,12 @@ class Pace:
             return 0, False
         return wanted, self.running + self.waiting < self.concurrency
 
+    def may_claim(self) -> bool:
+        """Whether claim() has a number. Asked after each task, so most are told without computing it."""
+        if self.waiting and 2 * (self.running + self.waiting) > self.concurrency + self.prefetch:
+            return False
+        return self.claim()[0] > 0
+
     @property
     def idle(self) -> bool:
         return not (self.running or self.waiting or self.unsettled)

@@ -72,7 +72,8 @@ class RunBase(Generic[C]):
 
     def handler_of(self, context: Any) -> Registered:
         delivery = context._delivery
-        context.headers = delivery.headers()
+        if delivery.headers_text is not None:
+            context.headers = delivery.headers()
         found: Registered = self.worker.find(delivery, context.headers)
         return found
 

@@ -96,6 +96,9 @@ def json_object(value: Optional[Any], name: str) -> Optional[str]:
     return None if value is None else json_text(value, name)
 
 
+DECODER = json.JSONDecoder()
+
+
 def _integer(digits: str) -> Union[int, Decimal]:
     """Python refuses to read very long integers: those are decimal numbers here."""
     return int(digits) if len(digits) <= 4000 else Decimal(digits)
@@ -106,7 +109,7 @@ def parse_json(value: Optional[str]) -> Any:
     if value is None:
         return None
     try:
-        return json.loads(value, parse_int=_integer) if len(value) > 4000 else json.loads(value)
+        return json.loads(value, parse_int=_integer) if len(value) > 4000 else DECODER.decode(value)
     except RecursionError as error:
         raise ValueError("the JSON value is nested too deep to be read") from error
 

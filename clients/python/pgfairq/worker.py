@@ -382,9 +382,9 @@ class Run(RunBase[Context]):
             delivery = self.ready.get()
             if delivery is None:
                 return
+            context = Context(delivery, delivery.session.station.source, self.name)
             with self.lock:
                 self.pace.begin()
-                context = Context(delivery, delivery.session.station.source, self.name)
                 self.active[delivery.receipt] = context
             began = time.monotonic()
             settlement = None if delivery.session.over else self._handle(context, began)
@@ -393,10 +393,10 @@ class Run(RunBase[Context]):
                 self.pace.end(time.monotonic() - began)
                 if settlement is not None:
                     self.pace.unsettled += 1
-                wake = self.stopping or self.drain or self.pace.claim()[0] > 0
+                wake = self.stopping or self.drain or self.pace.may_claim()
             if settlement is not None:
                 delivery.session.station.settler.put(settlement)
-            if wake:
+            if wake and not self.room.is_set():     # if it is, the session's thread has yet to look
                 self.room.set()
 
     def _handle(self, context: Context, began: float) -> Optional[Settlement]:
@@ -436,6 +436,6 @@ class Run(RunBase[Context]):
     def settled(self, count: int) -> None:
         with self.lock:
             self.pace.unsettled -= count
-            wake = self.drain or self.pace.claim()[0] > 0
+            wake = self.drain or self.pace.may_claim()
         if wake:
             self.room.set()

@@ -100,7 +100,8 @@ class WorkerBase(Generic[S]):
     def find(self, delivery: Delivery, headers: Any) -> Registered:
         """The handler of a task."""
         registry: Registry = self.by_name[delivery.queue].registry
-        delivery.name = task_name(delivery.name, headers)
+        if delivery.name is None and headers is not None:
+            delivery.name = task_name(None, headers)
         return registry.find(delivery.name)
 
     def trouble(self, error: Exception, pause: float, node: Optional[Node]) -> None:

@@ -7,9 +7,11 @@ without KEPT (a result fails the task where none is kept), the ack outside of th
 transaction (a row is there whose task has failed), Run._give_back_stale() that finds
 nothing (tasks wait behind a slow handler), Context._lose() without its cancel,
 Run._finish() without settler.close() (what has run is released), Settler._serve() that
-drops its work on an error (tasks stay leased).
+drops its work on an error (tasks stay leased), Pace.may_claim() that does not look at
+`waiting`.
 """
 
+import itertools
 import threading
 import time
 
@@ -20,6 +22,7 @@ import pytest
 from conftest import running
 
 from pgfairq import LeaseLost, Queue, Retry, Worker, settler
+from pgfairq.pace import Pace
 
 
 def drain(*queues, **options):
@@ -246,6 +249,18 @@ def test_claims_only_what_is_free_to_run(make_queue, concurrency):
         gate.set()
         part_server.wait_until(lambda: queue.stats().acked == 12, "all are done")
     assert len(ahead) == 12 and max(ahead) <= concurrency
+
+
+def test_the_quick_look_at_what_may_be_claimed():
+    """It says what claim() says."""
+    seen = set()
+    for concurrency, prefetch, mean in itertools.product((1, 2, 5), (0, 3, 10), (None, 0.001, 0.01, 1.0)):
+        pace = Pace(concurrency, prefetch)
+        pace.mean = mean
+        for pace.running, pace.waiting in itertools.product(range(concurrency + 1), range(concurrency + prefetch + 2)):
+            assert pace.may_claim() is (pace.claim()[0] > 0), vars(pace)
+            seen.add(pace.may_claim())
+    assert seen == {False, True}
 
 
 def test_what_was_claimed_ahead_is_given_back(make_queue):
