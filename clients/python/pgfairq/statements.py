@@ -451,7 +451,8 @@ def ack(receipt: str, queue: str, result: Optional[str]) -> Statement[bool]:
 
 def settled(rows: Rows) -> List[str]:
     """Receipts in one text, as CLAIM has one value for each task."""
-    return rows[0][0].split(",") if rows[0][0] else []
+    receipts: Optional[str] = rows[0][0]
+    return receipts.split(",") if receipts else []
 
 
 def ack_many(receipts: Sequence[str]) -> Statement[List[str]]:
