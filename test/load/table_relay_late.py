@@ -21,9 +21,10 @@ import time
 import psycopg
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../clients/relay"))
+import outbox_lines  # noqa: E402
 import table_relay  # noqa: E402
 
-table_relay.SWEEP = float("inf")
+outbox_lines.SWEEP = float("inf")
 GROUPS = 3
 
 
