@@ -51,6 +51,16 @@ wall_clock_shifted(TimestampTz when, TimestampTz begun, const ClockStep *step)
 }
 
 /*
+ * Until when to rest from something that began and has ended then: for so many
+ * times as long as it took, most microseconds at the most.
+ */
+static inline TimestampTz
+wall_clock_rest(TimestampTz began, TimestampTz ended, int times, int64 most)
+{
+	return ended + Min((ended - began) * times, most);
+}
+
+/*
  * The earlier of two times.  Not Min(), which asks once more for the one that
  * it returns: what is asked for may have changed in between, or be work that
  * is then done twice.

@@ -40,7 +40,7 @@
  * Some tasks of the overflow of a class may be in no line, from an id on.  See
  * to it that their groups read them again: one group after the other, as their
  * rows say, for shared memory may have forgotten them.  Returns whether that
- * were all; else the next pass goes on.
+ * was all of them; else the next pass goes on.
  */
 static bool
 find_of_class(Pass *pass, int class, int64 lost, OverflowWalk *walk)
@@ -135,8 +135,8 @@ find_overflow(Pass *pass)
 			continue;
 		}
 		queue_order_found_lost(order);
-		walk->rests_until = GetCurrentTimestamp() +
-			Min((GetCurrentTimestamp() - walk->began) * WALK_REST, WALK_REST_MAX);
+		walk->rests_until = wall_clock_rest(walk->began, GetCurrentTimestamp(),
+											WALK_REST, WALK_REST_MAX);
 		walk->began = 0;
 	}
 }

@@ -58,6 +58,26 @@ remember(int64 *tasks, int *count, int64 task)
 }
 
 /*
+ * Note a task by name, or else in *from, where a walk begins or goes on.
+ */
+static void
+note(HeldLooks *looks, int64 task, int64 *from)
+{
+	SpinLockAcquire(&looks->mutex);
+	if (!remember(looks->tasks, &looks->count, task))
+		*from = Min(*from, task);
+	SpinLockRelease(&looks->mutex);
+}
+
+static void
+note_from(HeldLooks *looks, int64 task, int64 *from)
+{
+	SpinLockAcquire(&looks->mutex);
+	*from = Min(*from, task);
+	SpinLockRelease(&looks->mutex);
+}
+
+/*
  * Set it up.  Nothing is known of the queue's rows then: all that is held is to
  * be looked at.
  */
@@ -83,10 +103,7 @@ held_looks_init(HeldLooks *looks)
 void
 held_looks_add(HeldLooks *looks, int64 task)
 {
-	SpinLockAcquire(&looks->mutex);
-	if (!remember(looks->tasks, &looks->count, task))
-		looks->next_from = Min(looks->next_from, task);
-	SpinLockRelease(&looks->mutex);
+	note(looks, task, &looks->next_from);
 }
 
 /*
@@ -96,9 +113,7 @@ held_looks_add(HeldLooks *looks, int64 task)
 void
 held_looks_add_from(HeldLooks *looks, int64 from)
 {
-	SpinLockAcquire(&looks->mutex);
-	looks->next_from = Min(looks->next_from, from);
-	SpinLockRelease(&looks->mutex);
+	note_from(looks, from, &looks->next_from);
 }
 
 /*
@@ -209,7 +224,7 @@ held_looks_rest(HeldLooks *looks, TimestampTz now)
 	SpinLockAcquire(&looks->mutex);
 	if (looks->walk_from == PG_INT64_MAX && looks->walk_began != 0)
 	{
-		looks->rests_until = now + Min((now - looks->walk_began) * WALK_REST, WALK_REST_MAX);
+		looks->rests_until = wall_clock_rest(looks->walk_began, now, WALK_REST, WALK_REST_MAX);
 		looks->walk_began = 0;
 	}
 	SpinLockRelease(&looks->mutex);
@@ -221,10 +236,7 @@ held_looks_rest(HeldLooks *looks, TimestampTz now)
 void
 held_looks_put_back(HeldLooks *looks, int64 task)
 {
-	SpinLockAcquire(&looks->mutex);
-	if (!remember(looks->tasks, &looks->count, task))
-		looks->walk_from = Min(looks->walk_from, task);
-	SpinLockRelease(&looks->mutex);
+	note(looks, task, &looks->walk_from);
 }
 
 /*
@@ -233,9 +245,7 @@ held_looks_put_back(HeldLooks *looks, int64 task)
 void
 held_looks_walk_anew(HeldLooks *looks, int64 from)
 {
-	SpinLockAcquire(&looks->mutex);
-	looks->walk_from = Min(looks->walk_from, from);
-	SpinLockRelease(&looks->mutex);
+	note_from(looks, from, &looks->walk_from);
 }
 
 /*

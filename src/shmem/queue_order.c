@@ -52,15 +52,14 @@ queue_order_lost(const QueueOrder *order)
 /*
  * From which task on a pass has to read the overflow, which it then does (one
  * pass at a time, or several of them) and says so.  What is lost meanwhile is
- * for the next time.  PG_INT64_MAX: there is nothing to read.
+ * for the next time.  The caller has the maintenance lock, and has found by
+ * queue_order_lost() that there is something to read.
  */
 int64
 queue_order_take_lost(QueueOrder *order)
 {
 	int64		result;
 
-	if (queue_order_lost(order) == PG_INT64_MAX)
-		return PG_INT64_MAX;
 	SpinLockAcquire(&order->mutex);
 	if (order->overflow_sought == PG_INT64_MAX)
 	{

@@ -301,7 +301,6 @@ recovery_tags(Relation rel, QueueInfo *info)
 		QueueDepths before_reading;
 		QueueDepths depths;
 		TimestampTz began = GetCurrentTimestamp();
-		TimestampTz ended;
 
 		if (!queue_state_recovery_begin(state, &state->recovery.groups))
 			continue;
@@ -322,9 +321,8 @@ recovery_tags(Relation rel, QueueInfo *info)
 		if (info->policy == QUEUE_FAIR)
 			pg_atomic_write_u64(&state->counts.counted, QUEUE_ALL_COUNTED);
 		queue_state_recovery_end(state, &state->recovery.groups, QUEUE_KNOWN);
-		ended = GetCurrentTimestamp();
-		state->counts.rests_until = ended +
-			Min((ended - began) * RECOUNT_REST, RECOUNT_REST_MAX);
+		state->counts.rests_until = wall_clock_rest(began, GetCurrentTimestamp(),
+													RECOUNT_REST, RECOUNT_REST_MAX);
 	}
 }
 

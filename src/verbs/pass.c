@@ -68,12 +68,10 @@ pass_failed(const QueueInfo *info, TimestampTz now, int sqlerrcode)
 }
 
 /*
- * Do work(arg), which writes one row.  Returns false if it was refused, and is
- * rolled back: then the rest of the pass goes on, and this is reported once, as
- * "could not <what> of queue".  Without care an error is an error of the pass.
- *
- * With care the work is done in a subtransaction: it begins and ends its own
- * readers of rows.
+ * Do work(arg), which writes one row, in a pass that takes care: in a
+ * subtransaction, so it begins and ends its own readers of rows.  Returns false
+ * if the row was refused, and all is rolled back: then the rest of the pass
+ * goes on, and this is reported once, as "could not <what> of queue".
  */
 bool
 pass_try(Pass *pass, const char *what, void (*work) (void *arg), void *arg)
@@ -82,11 +80,7 @@ pass_try(Pass *pass, const char *what, void (*work) (void *arg), void *arg)
 	ErrorData  *error;
 
 	AssertMaintenanceLocked(pass->rel);
-	if (!pass->care)
-	{
-		work(arg);
-		return true;
-	}
+	Assert(pass->care);
 	error = run_as_try(work, arg);
 	if (error == NULL)
 		return true;
