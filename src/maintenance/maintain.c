@@ -182,6 +182,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	bool		first = !maintenance->begun;
 	int			moved = 0;
 
+	if (unlikely(pass.care))
+		pass.max = Min(pass.max, PASS_CARE_ROWS);
+
 	maintenance->next = DT_NOEND;
 	maintain_tick(now);
 	if (!lock_maintenance(rel))

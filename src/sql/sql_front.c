@@ -44,6 +44,7 @@
 #include "shmem/waiter_seats.h"
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
+#include "sql/visible_queues.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "verbs/claim.h"
@@ -258,6 +259,43 @@ working_sessions(uint32 but)
 	return working;
 }
 
+/* What is counted of some queues. */
+typedef struct Attendance
+{
+	int64		ready;
+	int			waiting;
+	int			leased;
+} Attendance;
+
+/*
+ * Count a queue in.  One that is not there, may not be looked at, is locked or
+ * is unfit counts as empty: no reason for a worker to do without the others.
+ */
+static void
+attend_queue(const text *name, Attendance *counts)
+{
+	Oid			relation = queue_catalog_relation(text_to_cstring(name));
+	Relation	rel;
+	QueueInfo  *info;
+	int			number;
+	int			of_overflow;
+
+	if (!OidIsValid(relation) || queue_open_missing(relation, ACL_SELECT) != 0)
+		return;
+	info = visible_queues_open(relation, &rel);
+	if (info == NULL)
+		return;
+	number = queue_state_number(info->state);
+	if (!info->paused)
+		recovery_classes(rel, info);
+	for (int class = 0; class < info->state->classes && !info->paused; class++)
+		counts->ready += look_at_class(rel, info, class).ready;
+	counts->waiting = Max(counts->waiting,
+						  (int) waiter_seats_count(waiter_seats_list(number)));
+	counts->leased += leases_count(number, &of_overflow);
+	relation_close(rel, AccessShareLock);
+}
+
 /*
  * fairq_internal.attendance(queues, session): how many tasks are ready, how
  * many wait for tasks, and how many work on some.  The session is that of the
@@ -271,10 +309,8 @@ fairq_attendance(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	SessionInfo asker = {.ref.number = NO_SESSION};
+	Attendance	counts = {0};
 	text	  **queues;
-	int64		ready = 0;
-	int			waiting = 0;
-	int			leased = 0;
 	int			working = 0;
 	int			n;
 	Datum		values[3];
@@ -285,26 +321,13 @@ fairq_attendance(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(1) && !sessions_find(PG_GETARG_UUID_P(1), &asker))
 		asker.leases = 0;
 	for (int i = 0; i < n; i++)
-	{
-		Relation	rel;
-		QueueInfo  *info = queue_open(queues[i], AccessShareLock, ACL_SELECT, &rel);
-		int			number = queue_state_number(info->state);
-		int			of_overflow;
-
-		if (!info->paused)
-			recovery_classes(rel, info);
-		for (int class = 0; class < info->state->classes && !info->paused; class++)
-			ready += look_at_class(rel, info, class).ready;
-		waiting = Max(waiting, (int) waiter_seats_count(waiter_seats_list(number)));
-		leased += leases_count(number, &of_overflow);
-		relation_close(rel, AccessShareLock);
-	}
-	leased -= asker.leases;
-	if (leased > 0)
-		working = Min(Max(working_sessions(asker.ref.number), 1), leased);
+		attend_queue(queues[i], &counts);
+	counts.leased -= asker.leases;
+	if (counts.leased > 0)
+		working = Min(Max(working_sessions(asker.ref.number), 1), counts.leased);
 	InitMaterializedSRF(fcinfo, 0);
-	values[0] = Int64GetDatum(ready);
-	values[1] = Int32GetDatum(waiting);
+	values[0] = Int64GetDatum(counts.ready);
+	values[1] = Int32GetDatum(counts.waiting);
 	values[2] = Int32GetDatum(working);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	return (Datum) 0;

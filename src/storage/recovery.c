@@ -53,6 +53,9 @@
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
 
+/* A table of more pages than this takes long to read. */
+#define LONG_PAGES			1000
+
 /* No count for this many times as long as the last one took, or so long. */
 #define RECOUNT_REST		20
 #define RECOUNT_REST_MAX	USECS_PER_MINUTE
@@ -324,6 +327,24 @@ recovery_tags(Relation rel, QueueInfo *info)
 		state->counts.rests_until = wall_clock_rest(began, GetCurrentTimestamp(),
 													RECOUNT_REST, RECOUNT_REST_MAX);
 	}
+}
+
+/*
+ * Has the table to be read, and is it of a size that takes more than a tenth of
+ * a second or so?
+ */
+bool
+recovery_is_long(Relation rel, QueueInfo *info)
+{
+	return unlikely(info->state->recovery.groups != QUEUE_KNOWN) &&
+		RelationGetNumberOfBlocks(rel) > LONG_PAGES;
+}
+
+/* Is a backend reading it? */
+bool
+recovery_is_under_way(QueueInfo *info)
+{
+	return *(volatile QueueRecovery *) &info->state->recovery.groups == QUEUE_RECOVERING;
 }
 
 typedef struct TagsToRead

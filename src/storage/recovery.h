@@ -17,6 +17,8 @@ typedef int64 QueueDepths[QUEUE_COUNTERS];
 
 extern void recovery_classes(Relation rel, QueueInfo *info);
 extern void recovery_tags(Relation rel, QueueInfo *info);
+extern bool recovery_is_long(Relation rel, QueueInfo *info);
+extern bool recovery_is_under_way(QueueInfo *info);
 extern void recovery_try_tags(Relation rel, QueueInfo *info);
 extern void recovery_recount(Relation rel, QueueInfo *info);
 extern void recovery_depths(Relation rel, QueueInfo *info, QueueDepths depths);

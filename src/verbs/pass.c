@@ -92,7 +92,7 @@ pass_try(Pass *pass, const char *what, void (*work) (void *arg), void *arg)
 				 errmsg("could not %s of queue \"%s\": %s", what, pass->info->name,
 						error->message),
 				 error->detail ? errdetail_internal("%s", error->detail) : 0,
-				 errhint("Other tasks go on.  It is tried again from time to time.")));
+				 errhint("Other tasks go on, and it is tried again.  Change the constraint, or the task with SQL.")));
 	state->refused_sqlerrcode = error->sqlerrcode;
 	state->care_until = pass->now + CARE_USECS;
 	FreeErrorData(error);

@@ -10,6 +10,13 @@
 
 #include "storage/queue_catalog.h"
 
+/*
+ * What a part of a pass does at most that takes care: each row is a
+ * subtransaction, and of more than 64 of a transaction the snapshots of all
+ * other backends do not know the ids.
+ */
+#define PASS_CARE_ROWS	50
+
 typedef struct Pass
 {
 	Relation	rel;

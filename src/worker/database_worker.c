@@ -63,6 +63,7 @@ static bool notify_failed = false;
 static void
 worker_exit(int code, Datum arg)
 {
+	queue_reader_end();
 	waiters_worker_gone(worker_slots_end(my_slot, patience_gave_up() ? WORKER_STOPPED : my_end));
 }
 
@@ -209,10 +210,11 @@ run_errands(Oid database)
 }
 
 /*
- * What databases and roles are set to is not meant for the worker.
+ * What databases and roles are set to is not meant for the worker, nor for its
+ * reader (queue_reader.c).
  */
-static void
-override_settings(void)
+void
+database_worker_settings(void)
 {
 	/* If there has to be a loser, let it be us, and soon. */
 	SetConfigOption("deadlock_timeout", "100ms", PGC_SUSET, PGC_S_OVERRIDE);
@@ -297,7 +299,7 @@ database_worker_main(Datum arg)
 	before_shmem_exit(worker_exit, (Datum) 0);
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 
-	override_settings();
+	database_worker_settings();
 	lease_handover_begin();
 
 	patience_register();

@@ -45,6 +45,9 @@
 /* What a lock keeps from being done is looked at again this soon at least. */
 #define LAST_LOCKED_SECS	10
 
+/* How soon to look whether a queue's table has been read. */
+#define READER_LOOK_USECS	INT64CONST(100000)
+
 /* A duty that was cancelled does at most so many rows, then a tenth ... */
 #define FEWER_ROWS			100
 
@@ -156,7 +159,10 @@ one_pass(Oid relation, Turn *turn)
 			if (info != NULL)
 			{
 				patience_of(&info->state->rests_until);
-				turn->more = maintain_pass(rel, info, &turn->maintenance);
+				if (queue_reader_reads(rel, info))
+					turn->maintenance.next = now + READER_LOOK_USECS;
+				else
+					turn->more = maintain_pass(rel, info, &turn->maintenance);
 				relation_close(rel, NoLock);
 			}
 			run_as_end(&context);

@@ -9,6 +9,7 @@
 #define FAIRQ_WORKER_H
 
 #include "datatype/timestamp.h"
+#include "storage/queue_catalog.h"
 
 /* launcher.c */
 extern void launcher_register(void);
@@ -16,6 +17,7 @@ extern PGDLLEXPORT void launcher_main(Datum arg);
 
 /* database_worker.c */
 extern PGDLLEXPORT void database_worker_main(Datum arg);
+extern void database_worker_settings(void);
 
 /* database_hooks.c */
 extern void database_hooks_install(void);
@@ -24,6 +26,11 @@ extern void database_hooks_install(void);
 extern void queue_passes_begin(void);
 extern TimestampTz queue_passes_run(Oid relation);
 extern void queue_passes_retry(void);
+
+/* queue_reader.c */
+extern bool queue_reader_reads(Relation rel, QueueInfo *info);
+extern void queue_reader_end(void);
+extern PGDLLEXPORT void queue_reader_main(Datum arg);
 
 /* schedule_worker.c */
 extern void schedule_worker_begin(void);

@@ -93,7 +93,7 @@ def symbols():
 
 
 def exported():
-    ours = re.compile(r"Pg_magic_func|_PG_init|(pg_finfo_)?fairq_\w+|launcher_main|database_worker_main|node_probe_main")
+    ours = re.compile(r"Pg_magic_func|_PG_init|(pg_finfo_)?fairq_\w+|launcher_main|database_worker_main|node_probe_main|queue_reader_main")
     return [symbol for symbol in symbols() if not ours.fullmatch(symbol)]
 
 

@@ -1,7 +1,7 @@
 /*
  * Reads of a file that a test can hold up, to be preloaded into a server: while the file
- * named by FAIRQ_HOLD says "PID SKIP PATH", that process does not come back from its
- * reads of the file whose name ends with PATH, after the first SKIP of them.  It has
+ * named by FAIRQ_HOLD says "PID SKIP PATH", that process (0: any) does not come back from
+ * its reads of the file whose name ends with PATH, after the first SKIP of them.  It has
  * written its PID into a file of the same name with ".held" when that is so.  If there is
  * one with ".fails" when it goes on, the read fails.
  */
@@ -34,7 +34,7 @@ asked(const char *hold, int fd)
 		return 0;
 	fields = fscanf(file, "%d %d %4095s", &pid, &skip, path);
 	fclose(file);
-	if (fields != 3 || pid != getpid())
+	if (fields != 3 || (pid != 0 && pid != getpid()))
 		return 0;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = readlink(link, name, sizeof(name) - 1);

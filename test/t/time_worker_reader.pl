@@ -1,0 +1,126 @@
+# A large table that is read as a whole after a start holds up no other queue: a process
+# of its own reads it, and the worker goes on.
+#
+# A read of the table is held up (lib/held_read.c), whoever reads it.  Shown: meanwhile
+# another queue's tasks become due, its leases end and its schedule ticks.  When the
+# reader is ended, or there is no process for it, the worker reads the table itself; when
+# the worker ends, the reader does.
+#
+# Seen to fail: with queue_reader_reads() that answers false (it is the worker that is
+# held up, and nothing becomes due); with a reader that is started anew each time it has
+# ended (table_read; the one that was ended is not the last); without queue_reader_end().
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $tasks = 12000;
+my $hold = PostgreSQL::Test::Utils::tempdir() . '/hold';
+my $library = "$hold.so";
+
+system_or_bail($ENV{CC} // 'cc', '-shared', '-fPIC', '-O', '-o', $library, "$FindBin::RealBin/lib/held_read.c", '-ldl');
+my $node = fairq_node('reader', conf => "log_min_messages = info\n");
+# Who reads is to read himself.
+$node->append_conf('postgresql.conf', "io_method = 'sync'") if $node->pg_version->major >= 18;
+
+sql($node, <<SQL);
+SELECT fairq.create_queue('large', max_ready_per_group => 1000);
+SELECT fairq.create_queue('small', backoff_base => '0', max_lost => 0);
+SELECT cardinality(fairq.enqueue_many('large', array_fill(to_jsonb(repeat('x', 900)), ARRAY[$tasks]), '{a}'));
+SQL
+cmp_ok(sql($node, "SELECT pg_relation_size('fairq.q_large') / 8192"), '>', 1000, 'the table is a large one');
+my $table = sql($node, "SELECT pg_relation_filepath('fairq.q_large')");
+
+sub processes
+{
+	my ($type) = @_;
+
+	return sql($node, "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE backend_type = 'pgfairq $type'");
+}
+
+# Start the server; who reads the table is held up after a few of its pages.  Answers who.
+sub start_held
+{
+	unlink "$hold.held";
+	append_to_file("$hold.new", "0 3 $table\n");
+	rename "$hold.new", $hold or die "$hold: $!";
+	$node->stop;
+	{
+		local $ENV{LD_PRELOAD} = $library;
+		local $ENV{FAIRQ_HOLD} = $hold;
+		$node->start;
+	}
+	ok(wait_for(sub { -s "$hold.held" }), 'the table is read, and the read is held up') or return '';
+	return slurp_file("$hold.held") + 0;
+}
+
+sub go_on
+{
+	unlink $hold or die "$hold: $!";
+	return;
+}
+
+# What waits for time comes in the other queue.
+sub others_go_on
+{
+	my ($name) = @_;
+
+	sql($node, "SELECT fairq.purge('small')");
+	sql($node, "SELECT fairq.enqueue('small', '1', run_at => clock_timestamp() + '50 ms')");
+	ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.claim('small', lease => '50 ms')") eq '1' }), "$name: another queue's task becomes due");
+	ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.pop('small')") eq '1' }), "$name: its lease ends, and it comes back");
+	return;
+}
+
+# All of the large queue's tasks are known.
+sub counted
+{
+	my ($name) = @_;
+
+	is(sql($node, "SELECT ready + overflow FROM fairq.queue_stats WHERE queue = 'large'"), $tasks, "$name: all rows are counted");
+	return;
+}
+
+my $reader = start_held();
+is($reader, processes('reader'), 'by a process of its own');
+others_go_on('while it is read');
+sql($node, "SELECT fairq.schedule('often', 'small', '* * * * * *'), fairq.schedule('there', 'large', '* * * * * *')");
+ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.pop('small')") eq '1' }), 'and its schedule ticks, though another ticks for the queue that is read');
+sql($node, "SELECT fairq.unschedule('often'), fairq.unschedule('there')");
+others_go_on('after that');
+is($reader, processes('reader'), 'all the time it was held up');
+go_on();
+ok(wait_for(sub { processes('reader') eq '' }), 'the reader ends when it has read it');
+$tasks += sql($node, "SELECT count(*) FROM fairq.q_large WHERE headers ? 'schedule'");
+counted('read by the reader');
+
+$reader = start_held();
+sql($node, "SELECT pg_terminate_backend($reader)");
+go_on();
+ok(wait_for(sub { processes('reader') eq '' }), 'the reader is ended');
+others_go_on('after a reader that was ended');
+counted('without the reader');
+
+$reader = start_held();
+my $from = -s $node->logfile;
+sql($node, "SELECT pg_terminate_backend(" . worker_pid($node) . ')');
+go_on();
+ok(wait_for(sub { slurp_file($node->logfile, $from) =~ /terminating background worker "pgfairq reader"/ }), 'the worker ends, and so does the reader');
+counted('after the worker was ended');
+
+# One process for the launcher, and one for the worker.
+$node->append_conf('postgresql.conf', 'max_worker_processes = 2');
+$node->restart;
+others_go_on('with no process for a reader');
+counted('with no process for a reader');
+is(sql($node, "SELECT count(*) FROM fairq.pop('large', $tasks)"), $tasks, 'all of them come');
+nothing_swept($node);
+
+$node->stop;
+done_testing();
