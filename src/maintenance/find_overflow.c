@@ -67,7 +67,7 @@ find_of_class(Pass *pass, int class, int64 lost, OverflowWalk *walk)
 	{
 		int64		ids[LOOKS];
 		ItemPointerData tids[LOOKS];
-		OverflowRead read = {hash, class, ids, tids, LOOKS, {.id = lost}};
+		OverflowRead read = {hash, class, ids, tids, LOOKS, {.id = lost}, &row.overflow};
 		bool		found = false;
 
 		CHECK_FOR_INTERRUPTS();

@@ -110,6 +110,7 @@ next_place(LineWalk *walk, RowReader *row, int64 *task, ItemPointerData *tid, bo
 			walk->read.tids = palloc(LOOKS * sizeof(ItemPointerData));
 		}
 		walk->read_at = 0;
+		walk->read.kept = &row->overflow;
 		walk->read_n = queue_index_overflow(row->rel, row->info, &walk->read);
 		if (walk->read_n == 0)
 			return false;

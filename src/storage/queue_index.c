@@ -273,13 +273,15 @@ queue_index_ids(Relation rel, QueueInfo *info, PlaceRead *read)
  * A task that was written often has as many entries, which vacuum may not be
  * able to remove.  So an id is not enough to go on from: if the next entry is
  * of the same id as the last one its TID is given, too; else that is invalid.
+ *
+ * A claim may read the lines of a hundred groups: to begin and end a scan takes
+ * as long as what it reads of a short one, so it is kept.
  */
 int
 queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read)
 {
 	OverflowPlace begin = read->next;
-	Relation	index = index_open(info->overflow_index, AccessShareLock);
-	IndexScanDesc scan;
+	IndexScanDesc scan = *read->kept;
 	ScanKeyData keys[3];
 	ItemPointer tid;
 	int			n = 0;
@@ -290,7 +292,11 @@ queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read)
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(read->hash));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum((int64) read->class));
 	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(begin.id));
-	scan = begin_scan(rel, index, keys, 3);
+	if (scan == NULL)
+		scan = *read->kept = begin_scan(rel, index_open(info->overflow_index, AccessShareLock),
+										keys, 3);
+	else
+		index_rescan(scan, keys, 3, NULL, 0);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 	{
 		bool		isnull;
@@ -309,8 +315,19 @@ queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read)
 		read->ids[n] = id;
 		read->tids[n++] = *tid;
 	}
-	end_scan(scan);
 	return n;
+}
+
+/*
+ * End a scan that was kept, if there is one.  Until then it has a page of the
+ * index pinned, which vacuum waits for: so it is not kept over a wait.
+ */
+void
+queue_index_end_kept(IndexScanDesc *kept)
+{
+	if (*kept != NULL)
+		end_scan(*kept);
+	*kept = NULL;
 }
 
 /*

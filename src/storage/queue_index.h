@@ -8,6 +8,7 @@
 #ifndef FAIRQ_QUEUE_INDEX_H
 #define FAIRQ_QUEUE_INDEX_H
 
+#include "access/genam.h"
 #include "utils/snapshot.h"
 
 #include "shmem/lanes.h"
@@ -62,6 +63,8 @@ typedef struct OverflowRead
 	ItemPointer tids;
 	int			max;
 	OverflowPlace next;
+	IndexScanDesc *kept;		/* the scan, for the next read: NULL at first,
+								 * ended by queue_index_end_kept() */
 } OverflowRead;
 
 extern int	queue_index_walk(Relation rel, QueueInfo *info, Lane *lane,
@@ -74,6 +77,7 @@ extern int	queue_index_expiring(Relation rel, QueueInfo *info, PlaceRead *read);
 extern int	queue_index_due(Relation rel, QueueInfo *info, PlaceRead *read);
 extern int	queue_index_ids(Relation rel, QueueInfo *info, PlaceRead *read);
 extern int	queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read);
+extern void queue_index_end_kept(IndexScanDesc *kept);
 extern bool queue_index_overflow_after(Relation rel, QueueInfo *info,
 									   int64 *hash, int64 *class);
 extern bool queue_index_has_overflow(Relation rel, QueueInfo *info);

@@ -65,6 +65,7 @@ row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
 	reader->blocks = known_blocks(rel);
 	reader->brief = false;
 	reader->partial = false;
+	reader->overflow = NULL;
 	reader->values = palloc(info->natts * sizeof(Datum));
 	reader->nulls = palloc(info->natts * sizeof(bool));
 }
@@ -408,6 +409,7 @@ row_reader_end(RowReader *reader)
 	if (BufferIsValid(reader->buffer))
 		ReleaseBuffer(reader->buffer);
 	reader->buffer = InvalidBuffer;
+	queue_index_end_kept(&reader->overflow);
 	pfree(reader->values);
 	pfree(reader->nulls);
 }

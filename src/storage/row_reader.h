@@ -8,6 +8,7 @@
 #ifndef FAIRQ_ROW_READER_H
 #define FAIRQ_ROW_READER_H
 
+#include "access/genam.h"
 #include "access/htup.h"
 #include "storage/buf.h"
 #include "utils/snapshot.h"
@@ -52,6 +53,7 @@ typedef struct RowReader
 	Datum	   *values;			/* by attribute number - 1 */
 	bool	   *nulls;
 	FairqAddress place;			/* of a task that has one in memory only */
+	IndexScanDesc overflow;		/* of queue_index_overflow(), or NULL */
 } RowReader;
 
 #define row_value(reader, column) \

@@ -145,6 +145,7 @@ claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry, Lane
 	reading.tasks = palloc((reading.read.max + LOOKS) * sizeof(TurnTask));
 	line.hash = (int64) reading.read.low;
 	line.class = reading.read.class;
+	line.kept = &row->overflow;
 	line.ids = palloc((reading.read.max + LOOKS) * sizeof(int64));
 	line.tids = palloc((reading.read.max + LOOKS) * sizeof(ItemPointerData));
 	line.next.id = reading.read.from;

@@ -33,7 +33,7 @@
 #include "storage/recovery.h"
 #include "worker/worker.h"
 
-/* The reader under way, and what it reads, or has read last. */
+/* The reader under way; and what it reads, or was to read when it ended. */
 static BackgroundWorkerHandle *reader = NULL;
 static Oid	table_read = InvalidOid;
 
@@ -88,7 +88,11 @@ queue_reader_reads(Relation rel, QueueInfo *info)
 
 	recovery_recount(rel, info);
 	if (likely(!recovery_is_long(rel, info)))
+	{
+		if (unlikely(table_read == relation))
+			table_read = InvalidOid;
 		return false;
+	}
 	if (reader_runs() || recovery_is_under_way(info))
 		return true;
 	if (table_read == relation)

@@ -30,7 +30,7 @@ my $node = fairq_node('reader', conf => "log_min_messages = info\n");
 $node->append_conf('postgresql.conf', "io_method = 'sync'") if $node->pg_version->major >= 18;
 
 sql($node, <<SQL);
-SELECT fairq.create_queue('large', max_ready_per_group => 1000);
+SELECT fairq.create_queue('large', max_ready_per_group => 1000, backoff_base => '0', max_lost => 0);
 SELECT fairq.create_queue('small', backoff_base => '0', max_lost => 0);
 SELECT cardinality(fairq.enqueue_many('large', array_fill(to_jsonb(repeat('x', 900)), ARRAY[$tasks]), '{a}'));
 SQL
@@ -44,20 +44,25 @@ sub processes
 	return sql($node, "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE backend_type = 'pgfairq $type'");
 }
 
-# Start the server; who reads the table is held up after a few of its pages.  Answers who.
-sub start_held
+# Do what has the table read; who reads it is held up after a few of its pages.  Answers who.
+sub held_reader
 {
+	my ($what) = @_;
+
 	unlink "$hold.held";
 	append_to_file("$hold.new", "0 3 $table\n");
 	rename "$hold.new", $hold or die "$hold: $!";
-	$node->stop;
-	{
-		local $ENV{LD_PRELOAD} = $library;
-		local $ENV{FAIRQ_HOLD} = $hold;
-		$node->start;
-	}
+	$what->();
 	ok(wait_for(sub { -s "$hold.held" }), 'the table is read, and the read is held up') or return '';
 	return slurp_file("$hold.held") + 0;
+}
+
+sub start
+{
+	local $ENV{LD_PRELOAD} = $library;
+	local $ENV{FAIRQ_HOLD} = $hold;
+	$node->restart;
+	return;
 }
 
 sub go_on
@@ -83,11 +88,11 @@ sub counted
 {
 	my ($name) = @_;
 
-	is(sql($node, "SELECT ready + overflow FROM fairq.queue_stats WHERE queue = 'large'"), $tasks, "$name: all rows are counted");
+	is(sql($node, "SELECT ready + overflow + scheduled + leased FROM fairq.queue_stats WHERE queue = 'large'"), $tasks, "$name: all rows are counted");
 	return;
 }
 
-my $reader = start_held();
+my $reader = held_reader(\&start);
 is($reader, processes('reader'), 'by a process of its own');
 others_go_on('while it is read');
 sql($node, "SELECT fairq.schedule('often', 'small', '* * * * * *'), fairq.schedule('there', 'large', '* * * * * *')");
@@ -100,14 +105,24 @@ ok(wait_for(sub { processes('reader') eq '' }), 'the reader ends when it has rea
 $tasks += sql($node, "SELECT count(*) FROM fairq.q_large WHERE headers ? 'schedule'");
 counted('read by the reader');
 
-$reader = start_held();
+# So it is each time that all has to be read.
+my $receipt = sql($node, "SELECT receipt FROM fairq.claim('large', lease => '1 h')");
+sql($node, 'VACUUM FULL fairq.q_large');
+$table = sql($node, "SELECT pg_relation_filepath('fairq.q_large')");
+$reader = held_reader(sub { sql($node, "SELECT fairq.extend('$receipt', '1 microsecond')") });
+is($reader, processes('reader'), 'after VACUUM FULL it is a process of its own again');
+others_go_on('after VACUUM FULL');
+go_on();
+counted('after VACUUM FULL');
+
+$reader = held_reader(\&start);
 sql($node, "SELECT pg_terminate_backend($reader)");
 go_on();
 ok(wait_for(sub { processes('reader') eq '' }), 'the reader is ended');
 others_go_on('after a reader that was ended');
 counted('without the reader');
 
-$reader = start_held();
+$reader = held_reader(\&start);
 my $from = -s $node->logfile;
 sql($node, "SELECT pg_terminate_backend(" . worker_pid($node) . ')');
 go_on();
@@ -119,7 +134,8 @@ $node->append_conf('postgresql.conf', 'max_worker_processes = 2');
 $node->restart;
 others_go_on('with no process for a reader');
 counted('with no process for a reader');
-is(sql($node, "SELECT count(*) FROM fairq.pop('large', $tasks)"), $tasks, 'all of them come');
+acknowledge_all($node, 'large');
+is(sql($node, 'SELECT count(*) FROM fairq.q_large'), 0, 'all of them come');
 nothing_swept($node);
 
 $node->stop;
