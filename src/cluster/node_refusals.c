@@ -14,7 +14,7 @@
 #include "postgres.h"
 
 #include "cluster/node_call.h"
-#include "common/proxy_call.h"
+#include "common/node_number.h"
 
 static uint32 drained = 0;
 

@@ -25,7 +25,6 @@
 #include "cluster/spread.h"
 #include "common/compat.h"
 #include "common/node_number.h"
-#include "common/proxy_call.h"
 
 /* A batch is divided into pieces of so many: a call costs as much as these. */
 #define PIECE_LEAST		100

@@ -22,7 +22,7 @@
 
 #include "port/pg_bswap.h"
 
-#include "common/group_id.h"
+#include "common/group_name.h"
 
 #ifdef WORDS_BIGENDIAN
 #define LITTLE_ENDIAN_64(x)	pg_bswap64(x)

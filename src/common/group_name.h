@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * group_name.h
- *	  The key of a group, with its hashes, made once a call.
+ *	  The key of a group, with its hashes, made once a call; and what names it
+ *	  where it is too long to be shown.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,6 +10,7 @@
 #define FAIRQ_GROUP_NAME_H
 
 #include "common/hashfn.h"
+#include "utils/uuid.h"
 
 #include "common/compat.h"
 #include "common/shared_memory.h"
@@ -115,5 +117,8 @@ group_name_above(const GroupName *name)
 	group.subgroup = false;
 	return group;
 }
+
+/* group_id.c */
+extern void group_id(const char *key, int len, pg_uuid_t *id);
 
 #endif							/* FAIRQ_GROUP_NAME_H */

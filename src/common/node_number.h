@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * node_number.h
- *	  Where the number of a node is in ids, receipts and sessions.
+ *	  Where the number of a node is in ids, receipts and sessions, and in the name
+ *	  of a proxy's connection.
  *
  * A queue may be spread over several servers, its nodes.  Each has a number,
  * 0 if it was given none, and what it gives out says which it is: ids of tasks
@@ -14,6 +15,8 @@
  */
 #ifndef FAIRQ_NODE_NUMBER_H
 #define FAIRQ_NODE_NUMBER_H
+
+#include "utils/elog.h"
 
 /* Numbers are from 0 to this one: ids stay above 0. */
 #define NODE_MAX		32767
@@ -31,5 +34,17 @@
 /* In its bytes.  Those that are ours are of version 8. */
 #define NODE_GAVE_UUID(bytes)	(((bytes)[6] >> 4) == 8 && ((bytes)[8] >> 6) == 2)
 #define NODE_OF_UUID(bytes)		(((bytes)[4] << 8) | (bytes)[5])
+
+/*
+ * What a proxy and a node say to each other about whom a call is for.  A
+ * proxy's connection to a node has a name that ends with the number of the
+ * node that is meant (sql/cluster/10_nodes.sql): PL/Proxy has no other way that
+ * costs a call nothing, and poolers keep it.  A node that gets nothing new
+ * refuses with an SQLSTATE of our own, at which a proxy takes another node.
+ */
+#define PROXY_CALL_NAME			"pgfairq proxy, node "
+#define PROXY_CALL_NAME_LENGTH	(sizeof(PROXY_CALL_NAME) - 1)
+
+#define ERRCODE_NODE_DRAINED	MAKE_SQLSTATE('F', 'Q', '0', '0', '2')
 
 #endif							/* FAIRQ_NODE_NUMBER_H */

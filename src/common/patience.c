@@ -46,7 +46,7 @@
 #include "utils/wait_event.h"
 
 #include "common/compat.h"
-#include "common/patience.h"
+#include "common/run_as.h"
 
 /* How often to look, in milliseconds; a look that comes late counts for no
  * more than LATE_USECS. */

@@ -26,7 +26,6 @@
 #include "utils/syscache.h"
 
 #include "common/compat.h"
-#include "common/patience.h"
 #include "common/run_as.h"
 
 /* The owner of a table; InvalidOid: it is gone. */

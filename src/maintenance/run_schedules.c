@@ -31,7 +31,6 @@
 #include "utils/timestamp.h"
 
 #include "common/cron.h"
-#include "common/patience.h"
 #include "common/run_as.h"
 #include "maintenance/run_schedules.h"
 #include "storage/queue_open.h"

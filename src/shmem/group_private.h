@@ -22,7 +22,7 @@
 
 #include "common/compat.h"
 #include "common/contracts.h"
-#include "common/group_id.h"
+#include "common/group_name.h"
 #include "shmem/fixed_table.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"

@@ -8,7 +8,6 @@
 #ifndef FAIRQ_GROUPS_H
 #define FAIRQ_GROUPS_H
 
-#include "common/group_id.h"
 #include "common/group_name.h"
 #include "common/virtual_time.h"
 #include "shmem/queue_state.h"

@@ -18,7 +18,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-#include "common/group_id.h"
+#include "common/group_name.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
 #include "shmem/queue_order.h"

@@ -20,7 +20,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-#include "common/patience.h"
+#include "common/run_as.h"
 #include "common/settings.h"
 #include "shmem/groups.h"
 #include "shmem/worker_slots.h"

@@ -20,7 +20,7 @@
 
 #include "utils/guc.h"
 
-#include "common/proxy_call.h"
+#include "common/node_number.h"
 #include "storage/node_table.h"
 #include "storage/proxy_calls.h"
 

@@ -44,7 +44,6 @@
 #include "utils/timestamp.h"
 
 #include "common/contracts.h"
-#include "common/patience.h"
 #include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "shmem/groups.h"

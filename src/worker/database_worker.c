@@ -36,7 +36,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/patience.h"
+#include "common/run_as.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"

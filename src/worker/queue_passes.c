@@ -31,7 +31,6 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/patience.h"
 #include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"

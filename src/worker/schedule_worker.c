@@ -34,7 +34,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/patience.h"
+#include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/run_schedules.h"
 #include "shmem/worker_slots.h"
