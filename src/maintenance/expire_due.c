@@ -21,7 +21,7 @@
 #include "maintenance/duties.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
-#include "verbs/expire.h"
+#include "verbs/ended_tasks.h"
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
 

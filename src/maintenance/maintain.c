@@ -42,8 +42,7 @@
 #include "storage/archive.h"
 #include "storage/recovery.h"
 #include "verbs/claim.h"
-#include "verbs/held_pass.h"
-#include "verbs/lost_leases.h"
+#include "verbs/pass.h"
 #include "xact/pending_queue.h"
 
 /* Rows that a pass writes at most. */

@@ -23,6 +23,7 @@
 #define MAX_GROUP_KEY	1024
 #define MAX_UNIQUE_KEY	1024
 
+/* arguments.c */
 extern const char *arguments_function(FunctionCallInfo fcinfo);
 extern void arguments_require_preload(FunctionCallInfo fcinfo);
 extern void arguments_begin(FunctionCallInfo fcinfo);
@@ -64,5 +65,8 @@ extern int64 arguments_unique_for(FunctionCallInfo fcinfo, int number, bool has_
 extern void arguments_task(FunctionCallInfo fcinfo, int name, NewTask *task);
 extern void arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info,
 								 NewTask *task);
+
+/* sql_schedules.c: the tasks of schedules are checked as arguments are */
+extern void sql_schedules_register(void);
 
 #endif							/* FAIRQ_ARGUMENTS_H */

@@ -25,11 +25,10 @@
 #include "storage/extension_version.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
+#include "verbs/held_tasks.h"
 #include "verbs/placement.h"
-#include "verbs/successors.h"
 #include "xact/pending.h"
 #include "xact/pending_ended.h"
-#include "xact/pending_groups.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 

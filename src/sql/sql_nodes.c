@@ -26,7 +26,7 @@
 #include "storage/node_table.h"
 #include "storage/own_table.h"
 #include "storage/queue_catalog.h"
-#include "verbs/node_admin.h"
+#include "verbs/queue_admin.h"
 #include "xact/pending_queue.h"
 
 PG_FUNCTION_INFO_V1(fairq_set_node);

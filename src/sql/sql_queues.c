@@ -22,9 +22,8 @@
 #include "sql/arguments.h"
 #include "storage/queue_open.h"
 #include "storage/remembered_keys.h"
-#include "verbs/group_admin.h"
 #include "verbs/queue_admin.h"
-#include "verbs/remove.h"
+#include "verbs/settle.h"
 
 #define MAX_MAINTAINED	10000
 #define IF_NOT_EXISTS	18		/* an argument of create_queue */

@@ -28,7 +28,6 @@
 #include "common/shared_memory.h"
 #include "maintenance/run_schedules.h"
 #include "sql/arguments.h"
-#include "sql/sql_schedules.h"
 #include "storage/own_table.h"
 #include "storage/proxy_calls.h"
 #include "storage/queue_open.h"

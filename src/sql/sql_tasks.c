@@ -29,7 +29,6 @@
 #include "sql/result_rows.h"
 #include "storage/queue_open.h"
 #include "verbs/enqueue.h"
-#include "verbs/remove.h"
 #include "verbs/settle.h"
 
 PG_FUNCTION_INFO_V1(fairq_enqueue);

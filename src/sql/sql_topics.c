@@ -11,7 +11,7 @@
 #include "utils/builtins.h"
 
 #include "sql/arguments.h"
-#include "verbs/topics.h"
+#include "verbs/enqueue.h"
 
 PG_FUNCTION_INFO_V1(fairq_subscribe);
 PG_FUNCTION_INFO_V1(fairq_unsubscribe);

@@ -23,7 +23,7 @@
 #include "shmem/limit_table.h"
 #include "shmem/queue_order.h"
 #include "sql/arguments.h"
-#include "sql/visible_queues.h"
+#include "sql/inspect_tasks.h"
 #include "storage/recovery.h"
 
 PG_FUNCTION_INFO_V1(fairq_stats_of_groups);

@@ -20,7 +20,7 @@
 
 #include "shmem/name_stats.h"
 #include "sql/arguments.h"
-#include "sql/visible_queues.h"
+#include "sql/inspect_tasks.h"
 #include "storage/queue_catalog.h"
 
 PG_FUNCTION_INFO_V1(fairq_stats_of_names);

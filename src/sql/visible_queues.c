@@ -18,7 +18,7 @@
 #include "utils/snapmgr.h"
 
 #include "common/run_as.h"
-#include "sql/visible_queues.h"
+#include "sql/inspect_tasks.h"
 #include "storage/queue_open.h"
 
 /* May the caller see the figures of the queue with this table? */

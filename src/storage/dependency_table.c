@@ -42,8 +42,8 @@
 #include "storage/dependency_table.h"
 #include "storage/own_table.h"
 #include "xact/pending.h"
+#include "xact/pending_ended.h"
 #include "xact/pending_queue.h"
-#include "xact/pending_successors.h"
 
 #define TABLE_NAME		"dependency"
 #define BY_TASK			"dependency_by_task"

@@ -35,7 +35,6 @@
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
 #include "verbs/claim_private.h"
-#include "xact/pending_leases.h"
 #include "xact/pending_rows.h"
 
 /* How long a claim of the row's task lasts, in microseconds. */

@@ -26,8 +26,8 @@
 #include "miscadmin.h"
 
 #include "shmem/successor_filter.h"
-#include "verbs/dependencies.h"
-#include "xact/pending_successors.h"
+#include "verbs/held_tasks.h"
+#include "xact/pending_ended.h"
 
 /* Rows that are read at a time. */
 #define READ_ROWS	1000

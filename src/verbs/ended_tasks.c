@@ -16,10 +16,8 @@
 #include "common/contracts.h"
 #include "verbs/ended_tasks.h"
 #include "verbs/held_tasks.h"
-#include "verbs/successors.h"
 #include "xact/pending_ended.h"
 #include "xact/pending_queue.h"
-#include "xact/pending_successors.h"
 
 /*
  * A held task has ended.  What it has waited for, if it has, is forgotten.

@@ -27,11 +27,10 @@
 #include "storage/remembered_keys.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
-#include "verbs/dependencies.h"
 #include "verbs/enqueue.h"
+#include "verbs/held_tasks.h"
 #include "verbs/placement.h"
 #include "verbs/unique_keys.h"
-#include "xact/pending_groups.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 

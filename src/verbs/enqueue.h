@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * enqueue.h
- *	  The verb enqueue.
+ *	  The verbs that make tasks: enqueue and publish.
  *
  *-------------------------------------------------------------------------
  */
@@ -59,7 +59,20 @@ enqueue_expires_at(const QueueInfo *info, const NewTask *task, TimestampTz now)
 	return from + info->expire_after;
 }
 
+/* enqueue.c */
 extern void enqueue_tasks(Relation rel, QueueInfo *info, int n,
 						  const NewTask *tasks, int64 *ids);
+
+/* topics.c: which queues want what is published */
+#define TOPIC_MAX		255		/* bytes */
+
+extern const char *topics_check(const text *topic, bool pattern);
+
+extern void topics_subscribe(const text *topic, const text *queue);
+extern bool topics_unsubscribe(const text *topic, const text *queue);
+
+typedef void (*TopicCheck) (QueueInfo *info, NewTask *task, void *arg);
+extern int	topics_publish(const text *topic, const NewTask *task,
+						   TopicCheck check, void *arg);
 
 #endif							/* FAIRQ_ENQUEUE_H */

@@ -34,7 +34,7 @@
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
 #include "storage/row_writer.h"
-#include "verbs/expire.h"
+#include "verbs/ended_tasks.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
 #include "xact/pending_rows.h"

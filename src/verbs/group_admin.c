@@ -20,10 +20,9 @@
 
 #include "shmem/limited_groups.h"
 #include "storage/group_settings.h"
-#include "verbs/group_admin.h"
 #include "verbs/queue_admin.h"
 #include "xact/pending.h"
-#include "xact/pending_groups.h"
+#include "xact/pending_rows.h"
 
 /* What is given something: a group, or a subgroup of it. */
 static GroupName

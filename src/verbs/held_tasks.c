@@ -29,10 +29,9 @@
 #include "common/run_as.h"
 #include "shmem/leases.h"
 #include "storage/queue_open.h"
-#include "verbs/dependencies.h"
 #include "verbs/held_tasks.h"
-#include "verbs/key_tasks.h"
 #include "verbs/placement.h"
+#include "verbs/unique_keys.h"
 #include "xact/pending_queue.h"
 
 /* A task of a key that is gone or dead, once this transaction commits. */

@@ -19,7 +19,7 @@
 #include "utils/snapmgr.h"
 
 #include "shmem/leases.h"
-#include "verbs/key_tasks.h"
+#include "verbs/unique_keys.h"
 
 /* The lock of a key. */
 void

@@ -31,11 +31,9 @@
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
-#include "verbs/lost_leases.h"
-#include "verbs/put_back.h"
-#include "verbs/task_history.h"
+#include "verbs/ended_tasks.h"
+#include "verbs/pass.h"
 #include "xact/pending.h"
-#include "xact/pending_leases.h"
 #include "xact/pending_rows.h"
 
 /* What an error of ours has in it, by which it is known again. */

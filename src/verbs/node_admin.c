@@ -31,7 +31,7 @@
 #include "storage/node_table.h"
 #include "storage/own_table.h"
 #include "storage/queue_open.h"
-#include "verbs/node_admin.h"
+#include "verbs/queue_admin.h"
 
 /*
  * The last id that the sequence of a queue has given out, or may have.

@@ -38,8 +38,15 @@ pass_again(Pass *pass, TimestampTz at)
 		pass->next = at;
 }
 
+/* pass.c */
 extern bool pass_takes_care(const QueueInfo *info, TimestampTz now);
 extern void pass_failed(const QueueInfo *info, TimestampTz now, int sqlerrcode);
 extern bool pass_try(Pass *pass, const char *what, void (*work) (void *arg), void *arg);
+
+/* lost_leases.c: leases that end without an answer */
+extern int	lost_leases_end(Pass *pass);
+
+/* held_pass.c: held tasks */
+extern int	held_pass(Pass *pass);
 
 #endif							/* FAIRQ_PASS_H */

@@ -23,7 +23,6 @@
 #include "storage/row_writer.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
-#include "xact/pending_groups.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 

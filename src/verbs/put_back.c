@@ -19,9 +19,8 @@
 #include "shmem/stats.h"
 #include "storage/row_writer.h"
 #include "verbs/ended_tasks.h"
-#include "verbs/put_back.h"
-#include "xact/pending_leases.h"
 #include "xact/pending_queue.h"
+#include "xact/pending_rows.h"
 
 /*
  * A task goes from one state to another when the transaction commits.

@@ -43,8 +43,8 @@
 #include "storage/row_scan.h"
 #include "verbs/queue_admin.h"
 #include "xact/pending.h"
-#include "xact/pending_groups.h"
 #include "xact/pending_queue.h"
+#include "xact/pending_rows.h"
 
 /*
  * Run a command on the extension's tables as their owner.  The caller has

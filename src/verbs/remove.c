@@ -27,12 +27,9 @@
 #include "verbs/ended_tasks.h"
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"
-#include "verbs/put_back.h"
-#include "verbs/remove.h"
+#include "verbs/settle.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
-#include "xact/pending_groups.h"
-#include "xact/pending_leases.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 

@@ -37,11 +37,9 @@
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
 #include "verbs/claim.h"
-#include "verbs/expire.h"
+#include "verbs/ended_tasks.h"
 #include "verbs/settle.h"
-#include "verbs/task_history.h"
 #include "xact/pending.h"
-#include "xact/pending_leases.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 

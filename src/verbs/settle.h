@@ -2,7 +2,8 @@
  *
  * settle.h
  *	  The verbs that end a lease or a task, and those of the holder of a lease:
- *	  ack, nack, release; extend, progress.
+ *	  ack, nack, release; extend, progress; and those that go by row: cancel,
+ *	  purge, revive.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +13,6 @@
 #include "storage/queue_catalog.h"
 #include "storage/row_reader.h"
 #include "verbs/ended_tasks.h"
-#include "verbs/put_back.h"
 
 typedef enum SettleVerb
 {
@@ -49,10 +49,16 @@ typedef struct Settlement
 	EndedTasks	ended;
 } Settlement;
 
+/* settle.c */
 extern void settle_begin(Settlement *settlement, SettleVerb verb);
 extern bool settle_receipt(Settlement *settlement, const pg_uuid_t *receipt);
 extern bool settle_lease(Settlement *settlement, const LeaseRef *ref);
 extern void settle_end(Settlement *settlement);
 
+/* remove.c: cancel, purge, revive */
+extern bool remove_cancel(Relation rel, QueueInfo *info, int64 id);
+extern int64 remove_purge(Relation rel, QueueInfo *info, const text *group);
+extern int64 remove_revive(Relation rel, QueueInfo *info, int64 id);
+extern int64 remove_revive_all(Relation rel, QueueInfo *info, const text *group);
 
 #endif							/* FAIRQ_SETTLE_H */

@@ -45,10 +45,8 @@
 
 #include "common/run_as.h"
 #include "storage/queue_open.h"
-#include "verbs/dependencies.h"
 #include "verbs/held_tasks.h"
 #include "verbs/placement.h"
-#include "verbs/successors.h"
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
 

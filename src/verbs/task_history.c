@@ -28,7 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/sessions.h"
-#include "verbs/task_history.h"
+#include "verbs/ended_tasks.h"
 
 #define HISTORY_ENDS	10
 #define HISTORY_TEXT	500

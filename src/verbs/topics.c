@@ -36,8 +36,8 @@
 
 #include "storage/own_table.h"
 #include "storage/queue_open.h"
+#include "verbs/enqueue.h"
 #include "verbs/queue_admin.h"
-#include "verbs/topics.h"
 
 /* Columns of fairq.topic. */
 #define TOPIC_COLUMN_TOPIC	1

@@ -69,15 +69,13 @@
 #include "storage/remembered_keys.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
-#include "verbs/dependencies.h"
-#include "verbs/expire.h"
-#include "verbs/key_tasks.h"
+#include "verbs/ended_tasks.h"
+#include "verbs/held_tasks.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
-#include "xact/pending_groups.h"
+#include "xact/pending_ended.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
-#include "xact/pending_successors.h"
 
 /* Has a task that waits, or is held, expired?  Then it is not the one. */
 static bool

@@ -10,6 +10,7 @@
 
 #include "storage/lock.h"
 
+#include "storage/key_index.h"
 #include "storage/queue_catalog.h"
 #include "storage/row_reader.h"
 #include "verbs/enqueue.h"
@@ -34,11 +35,36 @@ typedef struct UniqueKey
 	LOCKTAG		lock;
 } UniqueKey;
 
+/* unique_keys.c */
 extern KeyFound unique_keys_guess(RowReader *row, const text *key);
 extern void unique_keys_take(Placement *placement, RowReader *row,
 							 const NewTask *task, UniqueKey *key);
 extern void unique_keys_take_for_revival(Relation rel, QueueInfo *info,
 										 const text *name, UniqueKey *key);
 extern void unique_keys_let_go(const UniqueKey *key);
+
+/* key_tasks.c */
+/* Versions of rows of one key that may be there at once: two of two tasks. */
+#define KEY_VERSIONS	16
+
+/* The tasks of a key. */
+typedef struct KeyTasks
+{
+	bool		has_first;
+	bool		in_flight;		/* the first is leased */
+	KeyRow		first;
+	bool		has_held;
+	KeyRow		held;
+	TransactionId busy;			/* valid: this one has some in hand */
+	bool		busy_held;		/* ... among them one that is held */
+	int64		busy_id;
+	int			n;
+	KeyRow		rows[KEY_VERSIONS]; /* all of them */
+} KeyTasks;
+
+extern void key_tasks_lock_tag(Relation rel, const text *key, LOCKTAG *tag);
+extern bool key_tasks_is_leased(QueueInfo *info, int64 id);
+extern void key_tasks_read(Relation rel, QueueInfo *info, const text *key, KeyTasks *tasks);
+extern void key_tasks_find(Relation rel, QueueInfo *info, const text *key, KeyTasks *tasks);
 
 #endif							/* FAIRQ_UNIQUE_KEYS_H */

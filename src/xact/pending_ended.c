@@ -23,7 +23,7 @@
 #include "xact/id_list.h"
 #include "xact/pending.h"
 #include "xact/pending_ended.h"
-#include "xact/pending_leases.h"
+#include "xact/pending_rows.h"
 
 typedef struct PendingEnded
 {

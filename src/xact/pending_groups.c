@@ -14,7 +14,7 @@
 #include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
 #include "xact/pending.h"
-#include "xact/pending_groups.h"
+#include "xact/pending_rows.h"
 
 /* A group's tasks, or all of a queue's, are removed. */
 typedef struct PendingPurge

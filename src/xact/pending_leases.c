@@ -18,7 +18,6 @@
 #include "shmem/awaiters.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
-#include "xact/pending_leases.h"
 #include "xact/pending_rows.h"
 
 typedef struct PendingLease

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pending_rows.h
- *	  Pending actions about rows that come, move or go.
+ *	  Pending actions about tasks: their rows, their leases and their groups.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +10,8 @@
 
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
+#include "shmem/leases.h"
+#include "shmem/queue_state.h"
 #include "xact/pending.h"
 
 /* A task's place in a lane, and whose task it is for those who wait. */
@@ -21,6 +23,7 @@ typedef struct PendingPlace
 	uint32		group;			/* of a turn: its group */
 } PendingPlace;
 
+/* pending_rows.c: rows that come, move or go */
 extern int	pending_placed(Lane *lane, const FairqAddress *address,
 						   const GroupTag *tag);
 extern void pending_placed_group(int placed, uint16 group);
@@ -44,5 +47,29 @@ extern void pending_not_moved(int mark);
 
 extern void pending_offer_place(const PendingPlace *place);
 extern void pending_become_offer(PendingAction *action, const PendingPlace *place);
+
+/* pending_leases.c: leases that begin or end */
+extern int	pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry);
+extern void pending_not_claimed(int claimed);
+extern void pending_vain(const LeaseInfo *lease);
+extern int	pending_settled(const LeaseInfo *lease);
+extern void pending_released(int settled, Lane *lane, const FairqAddress *address,
+							 int64 task);
+extern bool pending_settled_ends(int queue, int64 task, int outcome);
+extern void pending_not_settled(int settled);
+
+/* pending_groups.c: what groups have, and what they may have */
+extern void pending_purged(QueueState *queue, const GroupTag *tag);
+extern void pending_group_set(QueueState *queue, uint32 limit,
+							  const LimitSettings *settings);
+extern void pending_defaults_set(QueueState *queue, const LimitSettings *groups,
+								 const LimitSettings *subgroups);
+extern void pending_regroup(QueueState *queue);
+extern void pending_ready_removed(QueueState *queue, uint32 group, int n);
+extern void pending_overflow_removed(QueueState *queue, uint32 group, int n);
+extern void pending_overflowed(QueueState *queue, uint32 group, int64 id, double cost);
+extern void pending_overflowed_at(QueueState *queue, uint32 group, int64 id,
+								  const ItemPointerData *tid);
+extern void pending_not_overflowed(QueueState *queue, uint32 group);
 
 #endif							/* FAIRQ_PENDING_ROWS_H */

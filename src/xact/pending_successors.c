@@ -17,7 +17,7 @@
 #include "shmem/worker_slots.h"
 #include "xact/id_list.h"
 #include "xact/pending.h"
-#include "xact/pending_successors.h"
+#include "xact/pending_ended.h"
 
 /* So many ended tasks are compared with one, at most. */
 #define MAX_LOOKED		1000
