@@ -23,7 +23,7 @@
 #include "common/maintenance_lock.h"
 #include "common/run_as.h"
 #include "maintenance/duties.h"
-#include "storage/archive_removal.h"
+#include "storage/archive.h"
 
 /* How long to leave rows alone that could not be removed, in microseconds. */
 #define FIRST_RETRY		USECS_PER_SEC

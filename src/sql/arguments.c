@@ -28,8 +28,8 @@
 #include "common/wall_clock.h"
 #include "shmem/waiters.h"
 #include "sql/arguments.h"
-#include "storage/extension_version.h"
-#include "storage/proxy_calls.h"
+#include "storage/node_table.h"
+#include "storage/queue_open.h"
 
 #define MAX_CLAIM		100000
 #define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */

@@ -22,7 +22,6 @@
 #include "shmem/awaiters.h"
 #include "shmem/groups.h"
 #include "shmem/stats.h"
-#include "storage/extension_version.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "verbs/held_tasks.h"

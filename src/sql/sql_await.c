@@ -34,7 +34,6 @@
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "storage/archive.h"
-#include "storage/archive_look.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
 #include "storage/row_scan.h"

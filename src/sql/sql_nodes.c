@@ -22,7 +22,6 @@
 #include "common/node_number.h"
 #include "common/shared_memory.h"
 #include "sql/arguments.h"
-#include "storage/id_sequence.h"
 #include "storage/node_table.h"
 #include "storage/own_table.h"
 #include "storage/queue_catalog.h"

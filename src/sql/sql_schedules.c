@@ -28,8 +28,8 @@
 #include "common/shared_memory.h"
 #include "maintenance/run_schedules.h"
 #include "sql/arguments.h"
+#include "storage/node_table.h"
 #include "storage/own_table.h"
-#include "storage/proxy_calls.h"
 #include "storage/queue_open.h"
 #include "xact/pending_queue.h"
 

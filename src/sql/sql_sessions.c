@@ -23,7 +23,6 @@
 #include "shmem/suspects.h"
 #include "sql/arguments.h"
 #include "storage/node_table.h"
-#include "storage/proxy_calls.h"
 #include "storage/queue_open.h"
 #include "verbs/settle.h"
 #include "xact/pending_queue.h"

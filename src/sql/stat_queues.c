@@ -27,7 +27,7 @@
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "sql/result_rows.h"
-#include "storage/archive_look.h"
+#include "storage/archive.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 

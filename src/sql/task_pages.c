@@ -24,7 +24,7 @@
 
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
-#include "storage/archive_look.h"
+#include "storage/archive.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
 #include "storage/row_scan.h"

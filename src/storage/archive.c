@@ -56,7 +56,7 @@
 #include "common/contracts.h"
 #include "common/run_as.h"
 #include "storage/archive.h"
-#include "storage/table_check.h"
+#include "storage/queue_catalog.h"
 #include "xact/pending_queue.h"
 
 /* How a batch is named in the INSERT. */

@@ -9,9 +9,12 @@
 #define FAIRQ_ARCHIVE_H
 
 #include "executor/spi.h"
+#include "nodes/execnodes.h"
 #include "utils/jsonb.h"
+#include "utils/snapshot.h"
 #include "utils/tuplestore.h"
 
+#include "common/index_cursor.h"
 #include "storage/queue_catalog.h"
 #include "storage/row_reader.h"
 
@@ -98,6 +101,7 @@ typedef struct Archive
 	SPIPlanPtr	remove;
 } Archive;
 
+/* archive.c */
 extern void archive_register(void);
 extern void archive_name(const char *queue, char *result);
 extern Archive *archive_cached(Oid table);
@@ -118,5 +122,72 @@ extern const char *archive_add_columns(Oid archive, const char *name, uint32 col
 /* archive_create.c */
 extern void archive_check_name(const char *queue);
 extern void archive_provide(const char *queue, Oid table, Oid owner);
+
+/* archive_look.c: looking into archives */
+/* What an archive says of a task; values are copies. */
+typedef struct ArchivedTask
+{
+	Datum		outcome;		/* text */
+	Datum		done_at;
+	Datum		last_error;
+	bool		has_error;
+	Datum		result;
+	bool		has_result;
+} ArchivedTask;
+
+/* A part of an archive, the latest first. */
+typedef struct ArchivePage
+{
+	/* asked for */
+	TimestampTz before;			/* what was done before this time, or then
+								 * with an id below the next */
+	int64		before_id;
+	int			max_rows;		/* so many are looked at */
+	int			max_tasks;		/* so many found */
+	const text *outcome;		/* NULL: any */
+	const text *group;			/* NULL: any */
+
+	/* found; room for max_tasks each */
+	int			n;
+	Datum	   *times;
+	Datum	   *ids;
+
+	/* what was looked at last, unless the archive ended before */
+	bool		more;
+	TimestampTz last_time;
+	int64		last_id;
+} ArchivePage;
+
+extern void archive_page(const char *queue, ArchivePage *page);
+extern void archive_put_task(ReturnSetInfo *rsinfo, const char *queue, int64 id,
+							 TimestampTz done_at);
+extern void archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table);
+extern bool archive_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
+						 ArchivedTask *task);
+extern char *archive_table_to_drop(const char *queue, Oid table);
+
+/* archive_removal.c: removing old rows from an archive */
+typedef struct ArchiveRemoval
+{
+	Relation	relation;
+	Archive    *archive;
+	IndexCursor *cursor;
+	TimestampTz until;			/* rows that were done until then */
+	int			max;			/* entries of the index to look at */
+	IndexPosition from;			/* from where on; then where to go on */
+
+	/* results */
+	int			looked;			/* entries */
+	int			removed;		/* rows */
+	bool		left;			/* some are left, which others are writing */
+
+	/* private */
+	int			n;
+	struct ArchiveRow *rows;
+	bool		held_back;		/* too many to remember, from held on */
+	IndexPosition held;
+} ArchiveRemoval;
+
+extern void archive_remove_old(ArchiveRemoval *removal);
 
 #endif							/* FAIRQ_ARCHIVE_H */

@@ -27,7 +27,6 @@
 
 #include "common/compat.h"
 #include "storage/archive.h"
-#include "storage/archive_look.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
 

@@ -28,7 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "common/contracts.h"
-#include "storage/archive_removal.h"
+#include "storage/archive.h"
 #include "xact/pending_queue.h"
 
 /* A row to remove. */

@@ -26,7 +26,6 @@
 #include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
 #include "storage/durable_table.h"
-#include "storage/lease_rows.h"
 #include "storage/row_reader.h"
 
 /* Is a row, which was read a moment ago, still there? */

@@ -33,8 +33,8 @@
 #include "utils/inval.h"
 
 #include "common/shared_memory.h"
-#include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_open.h"
 
 bool		extension_version_is_ours = false;
 

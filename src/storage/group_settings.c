@@ -30,9 +30,9 @@
 
 #include "shmem/groups.h"
 #include "shmem/limited_groups.h"
-#include "storage/group_settings.h"
-#include "storage/lease_rows.h"
+#include "storage/durable_leases.h"
 #include "storage/own_table.h"
+#include "storage/queue_settings.h"
 
 /*
  * A row of fairq.group_setting, or a result of the same columns from weight on.

@@ -41,8 +41,8 @@
 #include "common/compat.h"
 #include "common/node_number.h"
 #include "common/run_as.h"
-#include "storage/id_sequence.h"
 #include "storage/own_table.h"
+#include "storage/queue_catalog.h"
 
 #define LINEAGE_TABLE	"id_lineage"
 

@@ -26,7 +26,7 @@
 #include "utils/snapmgr.h"
 
 #include "common/contracts.h"
-#include "storage/key_index.h"
+#include "storage/queue_index.h"
 
 /* What a dirty snapshot has just said of a row. */
 static void

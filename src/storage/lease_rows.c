@@ -29,7 +29,7 @@
 #include "shmem/groups.h"
 #include "shmem/leases.h"
 #include "shmem/worker_slots.h"
-#include "storage/lease_rows.h"
+#include "storage/durable_leases.h"
 #include "storage/row_reader.h"
 
 /*

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * node_table.h
- *	  The number that this database has as a node, and what it is to a cluster.
+ *	  The number that this database has as a node, what it is to a cluster, and what
+ *	  it therefore refuses.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,9 +27,14 @@ typedef struct NodeFacts
 	NodeMembership membership;
 } NodeFacts;
 
+/* node_table.c */
 extern int	node_table_read(bool *own);
 extern const NodeFacts *node_table_facts(void);
 extern Oid	node_table_require_owned(void);
 extern void node_table_write(int node);
+
+/* proxy_calls.c: what a node refuses of what comes by a proxy */
+extern void proxy_calls_check_number(void);
+extern void proxy_calls_check_new(bool waits_here);
 
 #endif							/* FAIRQ_NODE_TABLE_H */

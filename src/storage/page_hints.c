@@ -21,7 +21,7 @@
 
 #include "common/compat.h"
 #include "common/contracts.h"
-#include "storage/page_hints.h"
+#include "storage/row_reader.h"
 
 static Buffer *seen = NULL;
 static uint32 seen_mask;

@@ -22,7 +22,6 @@
 
 #include "common/node_number.h"
 #include "storage/node_table.h"
-#include "storage/proxy_calls.h"
 
 /* Is the call made by a proxy? */
 static inline bool

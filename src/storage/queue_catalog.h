@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * queue_catalog.h
- *	  Which queues there are, and how they are set.
+ *	  Which queues there are, how they are set, and what belongs to each.
  *
  *-------------------------------------------------------------------------
  */
@@ -129,6 +129,7 @@ queue_catalog_whole_group(const QueueInfo *info, const text *group_key)
 	return unlikely(info->subgroups) ? group_name_divided(group_key) : group_name(group_key);
 }
 
+/* queue_catalog.c */
 extern Oid	queue_catalog_schema(bool missing_ok);
 extern Oid	queue_catalog_member(const char *name);
 extern void queue_catalog_check_name(const text *name, char *result);
@@ -144,5 +145,26 @@ extern bool queue_catalog_lock_settings(void);
 extern List *queue_catalog_list(Snapshot snapshot);
 extern Lane *queue_catalog_lane(QueueInfo *info, int class, int bucket);
 extern void queue_catalog_set_up_lanes(QueueInfo *info, int buckets);
+
+/* table_check.c: what the table of a queue has to be like */
+extern void table_check(QueueInfo *info, Relation rel);
+extern bool table_check_index_is_partial(Relation index);
+
+/* id_sequence.c: the sequence of ids, and where it has to go on */
+extern char *id_sequence_lineage(void);
+extern void id_sequence_remember(const char *queue);
+extern void id_sequence_advance(QueueInfo *info, int64 next_id);
+extern void id_sequence_catch_up(QueueInfo *info);
+
+/*
+ * See that no id is given out that may have been given out already.  Before
+ * any is.
+ */
+static inline void
+id_sequence_follow(QueueInfo *info)
+{
+	if (unlikely(info->state->recovery.ids != QUEUE_KNOWN))
+		id_sequence_catch_up(info);
+}
 
 #endif							/* FAIRQ_QUEUE_CATALOG_H */

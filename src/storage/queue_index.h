@@ -9,6 +9,7 @@
 #define FAIRQ_QUEUE_INDEX_H
 
 #include "access/genam.h"
+#include "storage/itemptr.h"
 #include "utils/snapshot.h"
 
 #include "shmem/lanes.h"
@@ -67,6 +68,7 @@ typedef struct OverflowRead
 								 * ended by queue_index_end_kept() */
 } OverflowRead;
 
+/* queue_index.c */
 extern int	queue_index_walk(Relation rel, QueueInfo *info, Lane *lane,
 							 const LaneEntry *from, LaneRead *read);
 extern void queue_index_walk_window(LaneWalk *walk, Lane *lane, int max);
@@ -83,5 +85,21 @@ extern bool queue_index_overflow_after(Relation rel, QueueInfo *info,
 extern bool queue_index_has_overflow(Relation rel, QueueInfo *info);
 extern bool queue_index_find(Relation rel, QueueInfo *info, int64 id,
 							 Snapshot snapshot, ItemPointer tid);
+
+/* key_index.c: rows by unique key */
+/* A version of the row of a task with the key. */
+typedef struct KeyRow
+{
+	int64		id;
+	ItemPointerData tid;
+	char		state;
+	bool		own;			/* written by this transaction */
+	TransactionId busy;			/* valid: this one is writing or removing it */
+} KeyRow;
+
+extern int	key_index_read(Relation rel, QueueInfo *info, const text *key,
+						   Snapshot snapshot, int max, KeyRow *rows);
+extern int	key_index_held(Relation rel, QueueInfo *info, int64 from, int max,
+						   int64 *ids, int64 *next);
 
 #endif							/* FAIRQ_QUEUE_INDEX_H */

@@ -44,10 +44,9 @@
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
-#include "storage/group_settings.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
-#include "storage/table_check.h"
+#include "storage/queue_settings.h"
 #include "xact/pending_queue.h"
 
 typedef struct CacheSlot

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * queue_open.h
- *	  Opening queues.
+ *	  Opening queues, and whether the SQL of this database is of the library's
+ *	  version.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +17,7 @@
  */
 #define QUEUE_OWNER		((AclMode) 1 << 31)
 
+/* queue_open.c */
 extern void queue_open_register(void);
 extern AclMode queue_open_missing(Oid relation, AclMode rights);
 extern void queue_open_unknown(const char *name);
@@ -24,5 +26,23 @@ extern QueueInfo *queue_open(const text *name, LOCKMODE lockmode,
 extern QueueInfo *queue_open_relation(Oid relation, LOCKMODE lockmode,
 									  AclMode rights, Relation *rel);
 extern bool queue_open_is_known(Oid relation);
+
+/* extension_version.c */
+extern bool extension_version_is_ours;	/* found out, and nothing has changed
+										 * since */
+
+extern void extension_version_register(void);
+extern bool extension_version_matches(int elevel);
+extern void extension_version_altered(Oid extension);
+
+/*
+ * Raise an error unless the SQL is of the library's version (55000).
+ */
+static inline void
+extension_version_require(void)
+{
+	if (unlikely(!extension_version_is_ours))
+		(void) extension_version_matches(ERROR);
+}
 
 #endif							/* FAIRQ_QUEUE_OPEN_H */

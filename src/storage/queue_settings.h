@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * queue_settings.h
- *	  What can be set of a queue: the columns of fairq.queue.
+ *	  What can be set of a queue, the columns of fairq.queue; and what groups were
+ *	  given, the rows of fairq.group_setting.
  *
  *-------------------------------------------------------------------------
  */
@@ -81,8 +82,15 @@ queue_settings_give(QueueSettings *settings, QueueSetting which, Datum value)
 	settings->values[which] = value;
 }
 
+/* queue_settings.c */
 extern int	queue_settings_word(const SettingDef *def, const char *value);
 extern void queue_settings_store(QueueInfo *info, QueueSetting which, Datum value,
 								 bool isnull);
+
+/* group_settings.c */
+extern void group_settings_of_row(const Datum *values, const bool *nulls,
+								  LimitSettings *settings);
+extern void group_settings_adopt(QueueInfo *info, Relation rel);
+extern void group_settings_load(QueueInfo *info, Relation rel);
 
 #endif							/* FAIRQ_QUEUE_SETTINGS_H */

@@ -33,7 +33,6 @@
 #include "utils/snapmgr.h"
 
 #include "common/contracts.h"
-#include "storage/page_hints.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_reader.h
- *	  Reading the rows of a queue.
+ *	  Reading and writing the rows of a queue.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,10 +11,13 @@
 #include "access/genam.h"
 #include "access/htup.h"
 #include "storage/buf.h"
+#include "storage/itemptr.h"
+#include "utils/relcache.h"
 #include "utils/snapshot.h"
 #include "utils/timestamp.h"
 
 #include "common/address.h"
+#include "common/compat.h"
 #include "shmem/lanes.h"
 #include "shmem/suspects.h"
 #include "storage/queue_catalog.h"
@@ -112,6 +115,7 @@ row_reader_is_suspect(RowReader *reader)
 	return row_reader_lost(reader) >= SUSPECT_LOSSES;
 }
 
+/* row_reader.c */
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
 extern void row_reader_fetch(RowReader *reader, const ItemPointerData *tids, Size apart, int n);
 extern void row_reader_unlock(RowReader *reader);
@@ -130,5 +134,23 @@ extern bool row_reader_is_placed(RowReader *reader);
 extern int	row_reader_class(RowReader *reader);
 extern QueueCounter row_reader_depth(RowReader *reader);
 extern void row_reader_end(RowReader *reader);
+
+/* row_writer.c */
+extern int64 row_writer_new_ids(QueueInfo *info, int n, int *got);
+extern void row_writer_insert(Relation rel, QueueInfo *info, int n,
+							  Datum **values, bool **nulls,
+							  ItemPointer tids);
+extern bool row_writer_delete(Relation rel, const ItemPointerData *tid,
+							  bool wait);
+extern bool row_writer_update(Relation rel, QueueInfo *info,
+							  ItemPointer tid, Datum *values, bool *nulls,
+							  bool wait);
+
+/* page_hints.c: where pages of queues were seen in shared buffers */
+extern Size page_hints_shmem_size(void);
+extern void page_hints_shmem_init(void *area, bool found);
+extern FAIRQ_PRIVATE Buffer page_hints_read(Relation rel, BlockNumber block);
+extern FAIRQ_PRIVATE void page_hints_fetch_page(Relation rel, const ItemPointerData *tid);
+extern FAIRQ_PRIVATE void page_hints_fetch_row(Relation rel, const ItemPointerData *tid);
 
 #endif							/* FAIRQ_ROW_READER_H */

@@ -11,8 +11,8 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 
-#include "storage/key_index.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_index.h"
 
 /* A scan under way.  Its rows are good until the next one. */
 typedef struct RowScan

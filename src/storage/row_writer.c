@@ -39,9 +39,8 @@
 #include "common/run_as.h"
 #include "common/settings.h"
 #include "shmem/worker_slots.h"
-#include "storage/id_sequence.h"
-#include "storage/row_writer.h"
-#include "storage/table_check.h"
+#include "storage/queue_catalog.h"
+#include "storage/row_reader.h"
 #include "xact/pending_queue.h"
 
 /* Rows that are written in one go. */

@@ -40,7 +40,6 @@
 #include "common/compat.h"
 #include "common/contracts.h"
 #include "storage/queue_catalog.h"
-#include "storage/table_check.h"
 
 /*
  * Our columns, as queue_admin.c makes them; the type of address is looked up.

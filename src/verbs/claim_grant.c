@@ -33,7 +33,6 @@
 #include "storage/durable_leases.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
-#include "storage/row_writer.h"
 #include "verbs/claim_private.h"
 #include "xact/pending_rows.h"
 

@@ -33,7 +33,7 @@
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
-#include "storage/row_writer.h"
+#include "storage/row_reader.h"
 #include "verbs/ended_tasks.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"

@@ -19,7 +19,7 @@
 #include "utils/builtins.h"
 
 #include "shmem/limited_groups.h"
-#include "storage/group_settings.h"
+#include "storage/queue_settings.h"
 #include "verbs/queue_admin.h"
 #include "xact/pending.h"
 #include "xact/pending_rows.h"

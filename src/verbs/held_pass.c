@@ -29,7 +29,7 @@
 #include "common/run_as.h"
 #include "shmem/leases.h"
 #include "shmem/stats.h"
-#include "storage/row_writer.h"
+#include "storage/row_reader.h"
 #include "verbs/ended_tasks.h"
 #include "verbs/held_tasks.h"
 #include "verbs/pass.h"

@@ -20,7 +20,6 @@
 #include "shmem/waiters.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
-#include "storage/row_writer.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
 #include "xact/pending_queue.h"

@@ -17,7 +17,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/stats.h"
-#include "storage/row_writer.h"
+#include "storage/row_reader.h"
 #include "verbs/ended_tasks.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"

@@ -23,7 +23,6 @@
 #include "storage/durable_leases.h"
 #include "storage/row_reader.h"
 #include "storage/row_scan.h"
-#include "storage/row_writer.h"
 #include "verbs/ended_tasks.h"
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"

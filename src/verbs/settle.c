@@ -35,7 +35,6 @@
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
-#include "storage/row_writer.h"
 #include "verbs/claim.h"
 #include "verbs/ended_tasks.h"
 #include "verbs/settle.h"

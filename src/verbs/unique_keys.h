@@ -10,8 +10,8 @@
 
 #include "storage/lock.h"
 
-#include "storage/key_index.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"

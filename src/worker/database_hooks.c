@@ -32,8 +32,8 @@
 #include "common/shared_memory.h"
 #include "shmem/worker_slots.h"
 #include "storage/durable_table.h"
-#include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_open.h"
 #include "worker/worker.h"
 #include "xact/pending_queue.h"
 

@@ -44,8 +44,8 @@
 #include "shmem/queue_state.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
-#include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_open.h"
 #include "worker/worker.h"
 
 #define FIRST_RETRY_SECS	1

@@ -38,8 +38,8 @@
 #include "common/wall_clock.h"
 #include "maintenance/run_schedules.h"
 #include "shmem/worker_slots.h"
-#include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_open.h"
 #include "worker/worker.h"
 
 /* A transaction has at most so many ticks, as many as a server keeps
