@@ -24,7 +24,7 @@
 #include "common/wall_clock.h"
 #include "maintenance/duties.h"
 #include "shmem/groups.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"

@@ -36,7 +36,7 @@
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/worker_slots.h"
 #include "storage/archive.h"

@@ -20,7 +20,6 @@
 #include "common/maintenance_lock.h"
 #include "maintenance/duties.h"
 #include "shmem/leases.h"
-#include "shmem/suspects.h"
 #include "shmem/waiters.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"

@@ -37,7 +37,7 @@
 
 #include "common/contracts.h"
 #include "common/shared_memory.h"
-#include "shmem/awaiters.h"
+#include "shmem/waiters.h"
 
 #define PLACES			1024
 #define NO_SEAT			(-1)

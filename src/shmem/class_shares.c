@@ -25,7 +25,7 @@
 
 #include <math.h>
 
-#include "shmem/class_shares.h"
+#include "shmem/queue_state.h"
 
 /* Tags are moved back from here, so that a small charge still moves them. */
 #define REBASE_AT		1e9

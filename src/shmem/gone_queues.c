@@ -24,7 +24,6 @@
 #include "utils/syscache.h"
 
 #include "common/settings.h"
-#include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
 
 static inline bool

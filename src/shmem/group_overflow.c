@@ -23,7 +23,7 @@
 
 #include "shmem/group_private.h"
 #include "shmem/groups.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 
 /*
  * A group has n more tasks in the overflow, or (none) tasks that its line may

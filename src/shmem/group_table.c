@@ -52,7 +52,6 @@
 #include "common/wall_clock.h"
 #include "shmem/group_private.h"
 #include "shmem/groups.h"
-#include "shmem/queue_order.h"
 #include "shmem/queue_state.h"
 
 /* A look at all groups is in vain if it frees less than one in so many ... */

@@ -14,7 +14,7 @@
 #include "postgres.h"
 
 #include "shmem/group_private.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 
 /*
  * Do something to each group and each subgroup of a queue, whose partition is

@@ -25,8 +25,7 @@
 #include "shmem/group_private.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
-#include "shmem/limited_groups.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 
 /* A task that a refund pays for is charged so much of it still: F goes on. */
 #define REFUND_LEFT		(1.0 / 64)

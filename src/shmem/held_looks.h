@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * held_looks.h
- *	  Held tasks of a queue at which a pass is to look, and when.
+ *	  Held tasks of a queue: at which a pass is to look, and when; and whether any
+ *	  task waits for the end of another one.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,6 +10,7 @@
 #define FAIRQ_HELD_LOOKS_H
 
 #include "datatype/timestamp.h"
+#include "port/atomics.h"
 #include "storage/spin.h"
 
 /* Held tasks to look at that are remembered one by one. */
@@ -53,6 +55,7 @@ typedef struct HeldLooks
 	HeldPutOff	put_off[HELD_AGAIN_COUNT];
 } HeldLooks;
 
+/* held_looks.c */
 extern void held_looks_init(HeldLooks *looks);
 extern void held_looks_add(HeldLooks *looks, int64 task);
 extern void held_looks_add_from(HeldLooks *looks, int64 from);
@@ -65,5 +68,48 @@ extern void held_looks_walk_anew(HeldLooks *looks, int64 from);
 extern void held_looks_put_back(HeldLooks *looks, int64 task);
 extern void held_looks_hurry(HeldLooks *looks);
 extern TimestampTz held_looks_next(const HeldLooks *looks);
+
+/* successor_filter.c: whether any task waits for the end of another one */
+/* Bits of a queue; tasks share them by their ids. */
+#define SUCCESSOR_BITS	32768
+
+typedef struct SuccessorBits
+{
+	pg_atomic_uint32 any;		/* one is set */
+	pg_atomic_uint32 words[SUCCESSOR_BITS / 32];
+} SuccessorBits;
+
+/*
+ * Which tasks of a queue others wait for: predecessors of rows of
+ * fairq.dependency (dependency_table.c).
+ */
+typedef struct QueueSuccessors
+{
+	pg_atomic_uint32 asked;		/* which array says so, plus one; 0: none yet */
+	pg_atomic_uint32 stale;		/* all rows are to be read */
+	SuccessorBits bits[2];
+	/* The maintenance lock guards the rest, where the pass goes on. */
+	bool		counting;
+	int64		next_task;
+	int64		next_predecessor;
+	TimestampTz recount_at;		/* when to read them all again */
+} QueueSuccessors;
+
+/* May a task of the queue have successors? */
+static inline bool
+successor_filter_any(QueueSuccessors *successors)
+{
+	uint32		asked = pg_atomic_read_u32(&successors->asked);
+
+	return asked == 0 || pg_atomic_read_u32(&successors->bits[asked - 1].any) != 0;
+}
+
+extern void successor_filter_init(QueueSuccessors *successors);
+extern bool successor_filter_perhaps(QueueSuccessors *successors, int64 task);
+extern void successor_filter_add(QueueSuccessors *successors, int64 task);
+extern void successor_filter_recount(QueueSuccessors *successors);
+extern bool successor_filter_is_stale(QueueSuccessors *successors);
+extern void successor_filter_count_begins(QueueSuccessors *successors);
+extern void successor_filter_count_ends(QueueSuccessors *successors);
 
 #endif							/* FAIRQ_HELD_LOOKS_H */

@@ -17,7 +17,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/lanes.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 

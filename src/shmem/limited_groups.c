@@ -16,8 +16,8 @@
 
 #include "common/settings.h"
 #include "shmem/group_private.h"
+#include "shmem/groups.h"
 #include "shmem/limit_table.h"
-#include "shmem/limited_groups.h"
 
 /* How long a group waits whose subgroups use up too many limits. */
 #define CROWDED_USECS	USECS_PER_SEC

@@ -35,7 +35,7 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "shmem/fixed_table.h"
-#include "shmem/name_stats.h"
+#include "shmem/stats.h"
 
 /*
  * An entry in use is in the chain of its hash, once for each queue and name.

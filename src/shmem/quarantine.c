@@ -36,8 +36,8 @@
  */
 #include "postgres.h"
 
+#include "shmem/leases.h"
 #include "shmem/session_table.h"
-#include "shmem/suspects.h"
 
 /* How long a session drains at most, in microseconds. */
 #define QUARANTINE_PATIENCE_MAX	(SECS_PER_HOUR * USECS_PER_SEC)

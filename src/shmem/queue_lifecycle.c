@@ -18,13 +18,10 @@
 
 #include "common/contracts.h"
 #include "common/settings.h"
-#include "shmem/awaiters.h"
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
-#include "shmem/name_stats.h"
-#include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"

@@ -14,7 +14,7 @@
  */
 #include "postgres.h"
 
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "shmem/worker_slots.h"
 
 /*

@@ -27,7 +27,6 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/class_shares.h"
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
@@ -35,7 +34,6 @@
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
-#include "shmem/transit_horizon.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 

@@ -23,7 +23,6 @@
 #include "shmem/held_looks.h"
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
-#include "shmem/successor_filter.h"
 
 /* How far a pass has come that looks for tasks of the overflow in no line. */
 typedef struct OverflowWalk
@@ -307,6 +306,7 @@ typedef struct SavedQueue
 	int			classes;
 } SavedQueue;
 
+/* queue_state.c */
 extern Size queue_state_shmem_size(void);
 extern void queue_state_shmem_init(void *area, bool found);
 
@@ -403,5 +403,55 @@ queue_state_counter(QueueState *queue, QueueCounter counter)
 /* queue_ready.c */
 extern bool queue_ready_nothing(QueueState *queue, int class);
 extern bool queue_ready_bucket(QueueState *queue, int bucket);
+
+/*
+ * queue_order.c: virtual time, and which tasks of the overflow are lost.  None
+ * of these may fail.  Each takes the order's spinlock, for some instructions,
+ * so the caller may hold any lock of ours but that.
+ */
+extern void queue_order_overflow_lost(QueueState *queue, int class, int64 task);
+extern int64 queue_order_lost(const QueueOrder *order);
+extern int64 queue_order_take_lost(QueueOrder *order);
+extern void queue_order_found_lost(QueueOrder *order);
+extern void queue_order_advance(QueueOrder *order, VirtualTime start,
+								VirtualTime finish);
+extern void queue_order_served(QueueOrder *order, double cost);
+extern void queue_order_idle(QueueOrder *order);
+extern void queue_order_start_at(QueueOrder *order, VirtualTime first);
+extern bool queue_order_raise(QueueOrder *order, VirtualTime floor);
+extern VirtualTime queue_order_virtual_time(QueueOrder *order);
+
+/* class_shares.c: priority classes that share a queue by weights */
+/* A turn that a class was given: the claim's own copy. */
+typedef struct ClassTurn
+{
+	int			class;
+	int			most;			/* tasks that it may take */
+	double		weight;
+	double		start;			/* its tag */
+	double		charged;		/* in advance */
+} ClassTurn;
+
+extern void class_shares_init(ClassShares *shares);
+extern bool class_shares_begin(ClassShares *shares, const double *weights,
+							   uint32 classes, int max, ClassTurn *turn);
+extern void class_shares_end(ClassShares *shares, const ClassTurn *turn, int served,
+							 double cost);
+
+/* transit_horizon.c: since when backends hold tasks in no lane, not leased */
+extern Size transit_horizon_shmem_size(void);
+extern void transit_horizon_shmem_init(void *area, bool found);
+
+extern void transit_horizon_begins(TimestampTz since);
+extern void transit_horizon_ends(void);
+extern TimestampTz transit_horizon_oldest(void);
+
+/* queue_lifecycle.c: what happens to all parts of a queue at once */
+extern QueueState *queue_lifecycle_attach(Oid relation, int classes);
+extern void queue_lifecycle_release(Oid database, Oid relation);
+extern void queue_lifecycle_settings_changed(Oid relation);
+
+/* gone_queues.c */
+extern int	gone_queues_release(void);
 
 #endif							/* FAIRQ_QUEUE_STATE_H */

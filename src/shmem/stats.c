@@ -39,7 +39,6 @@
 
 #include "common/settings.h"
 #include "shmem/lanes.h"
-#include "shmem/name_stats.h"
 #include "shmem/stats.h"
 
 /*

@@ -27,7 +27,7 @@
  */
 #include "postgres.h"
 
-#include "shmem/successor_filter.h"
+#include "shmem/held_looks.h"
 
 /* The array that is not asked. */
 static inline SuccessorBits *

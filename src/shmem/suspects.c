@@ -22,7 +22,6 @@
 #include "postgres.h"
 
 #include "shmem/leases.h"
-#include "shmem/suspects.h"
 
 /*
  * A suspect has a place, or is to have one.  Returns false if there is no room

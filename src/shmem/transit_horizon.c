@@ -24,7 +24,7 @@
 #include "port/atomics.h"
 #include "storage/proc.h"
 
-#include "shmem/transit_horizon.h"
+#include "shmem/queue_state.h"
 
 /* By the number of the process, as TimestampTz; 0: it holds nothing. */
 static pg_atomic_uint64 *since_when = NULL;

@@ -70,7 +70,7 @@
 
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "shmem/turn_private.h"
 #include "shmem/waiters.h"
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * waiters.h
- *	  Who waits for tasks, and how they are told.
+ *	  Who waits for tasks, or for the end of one, and how they are told.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,6 +41,7 @@ typedef struct WaiterWants
  */
 typedef bool (*WaitersReady) (QueueState *queue, int bucket);
 
+/* waiters.c, waiter_seats.c */
 extern Size waiters_shmem_size(void);
 extern void waiters_shmem_init(void *area, bool found);
 
@@ -75,5 +76,23 @@ extern void waiter_errands_set_notify(QueueState *queue, bool notify);
 extern int	waiter_errands_due(Oid database, TimestampTz now, WaitersReady ready,
 							   int max, int *queues, TimestampTz *next);
 extern void waiter_errands_notify_again(int queue, TimestampTz when);
+
+/* awaiters.c: who waits for the end of a task */
+/* Instead of how a task has ended: its awaiter is to look. */
+#define AWAITERS_LOOK		(-1)
+
+extern Size awaiters_shmem_size(void);
+extern void awaiters_shmem_init(void *area, bool found);
+
+/* For those who end tasks; never fail. */
+extern bool awaiters_any(int queue, int64 task);
+extern void awaiters_tell(int queue, int64 task, int outcome);
+extern void awaiters_look_again(int queue);
+
+/* For those who wait. */
+extern int	awaiters_begin(int queue, int64 task);
+extern bool awaiters_told(void);
+extern int	awaiters_outcome(void);
+extern void awaiters_end(void);
 
 #endif							/* FAIRQ_WAITERS_H */

@@ -12,7 +12,7 @@
 #include "utils/timestamp.h"
 
 #include "common/virtual_time.h"
-#include "shmem/limited_groups.h"
+#include "shmem/groups.h"
 #include "sql/arguments.h"
 
 static int

@@ -21,7 +21,6 @@
 
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
-#include "shmem/limited_groups.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "sql/result_rows.h"

@@ -19,9 +19,9 @@
 #include "utils/rel.h"
 
 #include "common/shared_memory.h"
-#include "shmem/awaiters.h"
 #include "shmem/groups.h"
 #include "shmem/stats.h"
+#include "shmem/waiters.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "verbs/held_tasks.h"

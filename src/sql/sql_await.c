@@ -30,7 +30,7 @@
 
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/awaiters.h"
+#include "shmem/waiters.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "storage/archive.h"

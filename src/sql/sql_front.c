@@ -39,7 +39,7 @@
 #include "common/virtual_time.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/waiter_seats.h"
 #include "sql/arguments.h"

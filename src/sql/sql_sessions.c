@@ -20,7 +20,6 @@
 
 #include "shmem/leases.h"
 #include "shmem/sessions.h"
-#include "shmem/suspects.h"
 #include "sql/arguments.h"
 #include "storage/node_table.h"
 #include "storage/queue_open.h"

@@ -21,7 +21,7 @@
 #include "common/group_name.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "storage/recovery.h"

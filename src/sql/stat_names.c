@@ -18,7 +18,7 @@
 #include "utils/float.h"
 #include "utils/timestamp.h"
 
-#include "shmem/name_stats.h"
+#include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "storage/queue_catalog.h"

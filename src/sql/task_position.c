@@ -22,7 +22,6 @@
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
-#include "shmem/limited_groups.h"
 #include "shmem/stats.h"
 #include "shmem/turns.h"
 #include "sql/arguments.h"

@@ -29,7 +29,6 @@
 #include "utils/snapmgr.h"
 
 #include "shmem/groups.h"
-#include "shmem/limited_groups.h"
 #include "storage/durable_leases.h"
 #include "storage/own_table.h"
 #include "storage/queue_settings.h"

@@ -28,7 +28,7 @@
 
 #include "common/shared_memory.h"
 #include "shmem/lanes.h"
-#include "shmem/queue_lifecycle.h"
+#include "shmem/queue_state.h"
 #include "storage/node_table.h"
 #include "storage/own_table.h"
 #include "storage/queue_settings.h"

@@ -36,11 +36,10 @@
 
 #include "common/contracts.h"
 #include "common/run_as.h"
-#include "shmem/awaiters.h"
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
-#include "shmem/queue_lifecycle.h"
+#include "shmem/queue_state.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"

@@ -48,7 +48,7 @@
 #include "common/wall_clock.h"
 #include "shmem/groups.h"
 #include "shmem/leases.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
 

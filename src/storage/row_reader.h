@@ -19,7 +19,7 @@
 #include "common/address.h"
 #include "common/compat.h"
 #include "shmem/lanes.h"
-#include "shmem/suspects.h"
+#include "shmem/leases.h"
 #include "storage/queue_catalog.h"
 
 typedef enum RowStatus

@@ -34,8 +34,8 @@
 
 #include "common/contracts.h"
 #include "common/settings.h"
-#include "shmem/suspects.h"
-#include "shmem/transit_horizon.h"
+#include "shmem/leases.h"
+#include "shmem/queue_state.h"
 #include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
 #include "storage/queue_index.h"

@@ -13,8 +13,7 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 
-#include "shmem/class_shares.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "shmem/turns.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"

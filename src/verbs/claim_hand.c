@@ -11,7 +11,7 @@
 #include "postgres.h"
 
 #include "shmem/limit_table.h"
-#include "shmem/transit_horizon.h"
+#include "shmem/queue_state.h"
 #include "shmem/turns.h"
 #include "verbs/claim_private.h"
 

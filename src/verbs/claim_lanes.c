@@ -13,9 +13,7 @@
 
 #include "miscadmin.h"
 
-#include "shmem/class_shares.h"
-#include "shmem/queue_order.h"
-#include "shmem/transit_horizon.h"
+#include "shmem/queue_state.h"
 #include "shmem/turns.h"
 #include "storage/row_reader.h"
 #include "verbs/claim_private.h"

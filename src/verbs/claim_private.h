@@ -11,8 +11,8 @@
 #define FAIRQ_CLAIM_PRIVATE_H
 
 #include "shmem/lanes.h"
+#include "shmem/leases.h"
 #include "shmem/stats.h"
-#include "shmem/suspects.h"
 #include "verbs/claim.h"
 #include "verbs/ended_tasks.h"
 

@@ -16,7 +16,7 @@
  */
 #include "postgres.h"
 
-#include "shmem/suspects.h"
+#include "shmem/leases.h"
 #include "storage/row_reader.h"
 #include "verbs/claim_private.h"
 

@@ -25,7 +25,7 @@
 
 #include "miscadmin.h"
 
-#include "shmem/successor_filter.h"
+#include "shmem/held_looks.h"
 #include "verbs/held_tasks.h"
 #include "xact/pending_ended.h"
 

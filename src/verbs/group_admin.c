@@ -18,7 +18,7 @@
 #include "executor/spi.h"
 #include "utils/builtins.h"
 
-#include "shmem/limited_groups.h"
+#include "shmem/groups.h"
 #include "storage/queue_settings.h"
 #include "verbs/queue_admin.h"
 #include "xact/pending.h"

@@ -26,7 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"

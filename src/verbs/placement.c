@@ -15,7 +15,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/groups.h"
-#include "shmem/queue_order.h"
+#include "shmem/queue_state.h"
 #include "shmem/stats.h"
 #include "shmem/waiters.h"
 #include "storage/recovery.h"

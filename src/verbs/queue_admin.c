@@ -32,7 +32,6 @@
 
 #include "common/run_as.h"
 #include "shmem/groups.h"
-#include "shmem/limited_groups.h"
 #include "storage/archive.h"
 #include "storage/own_table.h"
 #include "storage/queue_catalog.h"

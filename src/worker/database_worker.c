@@ -40,7 +40,6 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
-#include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"

@@ -34,7 +34,7 @@
 #include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
-#include "shmem/queue_lifecycle.h"
+#include "shmem/queue_state.h"
 #include "storage/queue_open.h"
 #include "worker/worker.h"
 

@@ -51,8 +51,8 @@
 
 #include "common/contracts.h"
 #include "shmem/leases.h"
+#include "shmem/queue_state.h"
 #include "shmem/stats.h"
-#include "shmem/transit_horizon.h"
 #include "shmem/waiters.h"
 #include "xact/pending.h"
 

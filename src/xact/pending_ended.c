@@ -19,7 +19,7 @@
  */
 #include "postgres.h"
 
-#include "shmem/awaiters.h"
+#include "shmem/waiters.h"
 #include "xact/id_list.h"
 #include "xact/pending.h"
 #include "xact/pending_ended.h"

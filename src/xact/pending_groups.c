@@ -12,7 +12,6 @@
 #include "shmem/groups.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
-#include "shmem/limited_groups.h"
 #include "xact/pending.h"
 #include "xact/pending_rows.h"
 

@@ -15,7 +15,6 @@
 
 #include "miscadmin.h"
 
-#include "shmem/awaiters.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "xact/pending_rows.h"

@@ -16,7 +16,7 @@
 #include "utils/resowner.h"
 
 #include "shmem/leases.h"
-#include "shmem/queue_lifecycle.h"
+#include "shmem/queue_state.h"
 #include "shmem/worker_slots.h"
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
