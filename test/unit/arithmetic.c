@@ -12,7 +12,7 @@
 #include <math.h>
 
 #include "common/address.h"
-#include "common/group_id.h"
+#include "common/group_name.h"
 #include "common/virtual_time.h"
 #include "shmem/stats.h"
 
