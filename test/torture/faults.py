@@ -225,7 +225,8 @@ def crash_in_rewrite(driver):
 @fault("TRUNCATE", 12)
 def truncate(driver):
     queue = a_queue(driver)
-    restart = "" if queue in BY_ID else driver.random.choice(("", " RESTART IDENTITY"))
+    # Not where tasks that are done are asked for by id.
+    restart = "" if queue in BY_ID or queue == "expiring" else driver.random.choice(("", " RESTART IDENTITY"))
     with driver.connect() as conn:
         conn.execute("SET lock_timeout = '15s'")
         with conn.transaction():
