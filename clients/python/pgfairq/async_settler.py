@@ -6,15 +6,12 @@ import asyncio
 import time
 from typing import List
 
-import psycopg
-
-from .connections import AsyncSource, run_async
+from .connections import AsyncSource, T, follow_async, run_async
 from .delivery import Settlement
-from .journal import log
 from .pace import Backoff
 from .place import Watch
-from .report import first_line
-from .settler_base import DOUBT, MOST, SettlerBase, Told
+from .settler_base import MOST, SettlerBase, Told
+from .statements import Statement
 
 
 class AsyncSettler(SettlerBase):
@@ -36,57 +33,51 @@ class AsyncSettler(SettlerBase):
         self._filled.set()
         await asyncio.wait([self.task], timeout=seconds + 1)
 
+    def _is_empty(self) -> bool:
+        return not self._inbox
+
     async def _serve(self) -> None:
         backoff = Backoff(longest=2.0)
         work: List[Settlement] = []
         try:
-            while work or self.failed or self._inbox or self._until is None:
-                if not (work or self.failed):
-                    await self._collect(work)
+            while not self._is_over(work):
+                await self._collect(work)
                 try:
-                    await self._tell(work)
+                    await self._send(work)
                     backoff.reset()
                 except Exception as error:
                     await self._drop()
-                    if self._until is not None and time.monotonic() > self._until:
-                        log.warning("%d tasks could not be settled: %s", len(work), first_line(error))
+                    if self._gives_up(work, error):
                         return
-                    log.warning("cannot settle: %s; trying again", first_line(error))
                     await asyncio.sleep(backoff.next())
         finally:
             await self._drop()
 
     async def _collect(self, work: List[Settlement]) -> None:
         """Wait for something, and take all that is there."""
-        if not self._inbox and self._until is None:
+        if not self._inbox:
             self._filled.clear()
-            try:
-                await asyncio.wait_for(self._filled.wait(), DOUBT if self.again else None)
-            except asyncio.TimeoutError:
-                pass
-        work += self._inbox[:MOST] + self.again
-        self.again = []
-        del self._inbox[:MOST]
-
-    async def _tell(self, work: List[Settlement]) -> None:
-        """Takes out of work what is told."""
-        if not (work or self.failed):
-            return
-        if self._connection is None:
-            self._connection = await self.source.acquire()
-        steps = self.steps(work)
-        try:
-            statement = next(steps)
-            while True:
+            patience = self._patience(work)
+            if patience != 0:
                 try:
-                    with self.watch.within(self._connection):
-                        answer = await run_async(self._connection, statement)
-                except psycopg.Error as error:
-                    statement = steps.throw(error)
-                else:
-                    statement = steps.send(answer)
-        except StopIteration:
-            pass
+                    await asyncio.wait_for(self._filled.wait(), patience)
+                except asyncio.TimeoutError:
+                    pass
+        room = max(0, MOST - len(work))
+        work += self._inbox[:room]
+        del self._inbox[:room]
+        self._take_due(work)
+
+    async def _send(self, work: List[Settlement]) -> None:
+        """Takes out of work what is told."""
+        if work or self.failed:
+            if self._connection is None:
+                self._connection = await self.source.acquire()
+            await follow_async(self.steps(work), self._ask)
+
+    async def _ask(self, statement: Statement[T]) -> T:
+        with self.watch.within(self._connection):
+            return await run_async(self._connection, statement)
 
     async def _drop(self) -> None:
         if self._connection is not None:

@@ -27,7 +27,7 @@ from .pace import STALE, Backoff
 from .place import AsyncGuide, Node, NoWatch, Watch
 from .report import first_line
 from .run_base import RunBase, not_done
-from .session import SessionOver
+from .session_base import SessionOver
 from .values import Duration
 from .worker_base import Options, WorkerBase
 
@@ -132,7 +132,7 @@ class AsyncRun(RunBase[AsyncContext]):
         self.signals = 0
         self.telling: Set["asyncio.Task[None]"] = set()
         self.watch, self.home_watch = Watch(), NoWatch()
-        self.guide = AsyncGuide(worker.source, worker.names, self.watch)
+        self.guide = AsyncGuide(worker.source, self.attendance, self.watch)
         self.leaving: Set["asyncio.Task[None]"] = set()
 
     # -- the end, asked for
@@ -190,7 +190,10 @@ class AsyncRun(RunBase[AsyncContext]):
             while not self.stopping:
                 try:
                     for one in self.worker.queues:
-                        await one.ensure()
+                        try:
+                            await one.ensure()
+                        except psycopg.Error as error:
+                            self.cannot_create(one.name, error)
                     node = node or await self.guide.ask(None)
                     node = await self._one_session(node, backoff)
                 except Exception as error:
@@ -227,7 +230,7 @@ class AsyncRun(RunBase[AsyncContext]):
         following: Optional[Node] = None
         try:
             following = await self._claim(station, backoff)
-            await session.release([delivery.receipt for delivery in self._take_back()])
+            await session.release(self._take_back())
             if following is None:
                 await self._let_end(station)
         except Exception as error:
@@ -264,27 +267,31 @@ class AsyncRun(RunBase[AsyncContext]):
                 following = await self._following(station)
                 if following is not None:
                     return following
-            due = min(due, self.guide.due_in())
+            due = min(due, self.guide.due_in(), self.attendance.due_in())
             await self._give_back_stale(session)
             wanted, idle_handler = self.pace.claim()
             all_told = self.pace.idle   # before the claim: what is given back while it runs may be missing in its answer
-            if not wanted:
+            asked = self.attendance.next(station.settler.attendance.absent()) if wanted else []
+            if not asked:
                 await self._wait(min(due, STALE / 2) if self.pace.waiting else due)
                 continue
-            claimed = await session.claim(self.worker.names, wanted, due if idle_handler and not self.drain else 0)
+            alone = self.attendance.in_doubt(asked)
+            wait = due if idle_handler and not self.drain and not alone else 0
+            claimed = await session.claim(self.attendance, asked, wanted, wait)
             backoff.reset()
-            if claimed is not None:
-                self.guide.found(station.node, len(claimed))
             if claimed:
                 self.pace.waiting += len(claimed)
                 self.ready += claimed
                 self._start()
-            elif claimed is not None and self.drain and all_told:
+            if alone or claimed is None:    # of the other queues this says nothing
+                continue
+            self.guide.found(station.node, len(claimed))
+            if self.is_drained(claimed, all_told):
                 following = await self._following(station)
                 if following is not None and following.ready:
                     return following
                 self.stopping = True
-            elif self.drain or not idle_handler:
+            elif not claimed and (self.drain or not idle_handler):
                 await self._wait(due)
         return None
 
@@ -300,8 +307,8 @@ class AsyncRun(RunBase[AsyncContext]):
 
     async def _beat(self, session: AsyncSession) -> None:
         contexts = self._contexts(session)
-        held = set(await session.beat([context.receipt for context in contexts]))
-        self._lose([context for context in contexts if context.receipt not in held],
+        lost = await session.beat([context._delivery for context in contexts])
+        self._lose([context for context in contexts if context._delivery in lost],
                    "the lease was lost: the task was cancelled, or its time has run out")
 
     def _contexts(self, session: AsyncSession) -> List[AsyncContext]:
@@ -324,11 +331,11 @@ class AsyncRun(RunBase[AsyncContext]):
         stale = self._take_back(before) if self.ready and self.ready[0].claimed < before else []    # they are in the order of claims
         if stale:
             self.pace.gave_back()
-            if not await session.release([delivery.receipt for delivery in stale]):
-                self.pace.waiting += len(stale)
-                for delivery in stale:
-                    delivery.claimed = time.monotonic()
-                    self.ready.append(delivery)
+            kept = await session.release(stale)
+            self.pace.waiting += len(kept)
+            for delivery in kept:
+                delivery.claimed = time.monotonic()
+                self.ready.append(delivery)
 
     async def _let_end(self, station: AsyncStation) -> None:
         """Let handlers end, for their time once the worker stops. The end of the session releases the rest."""
@@ -438,3 +445,6 @@ class AsyncRun(RunBase[AsyncContext]):
         self.pace.unsettled -= count
         if self.drain or self.pace.may_claim():
             self.room.set()
+
+    def put_aside(self, count: int) -> None:
+        self.pace.aside += count

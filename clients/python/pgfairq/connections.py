@@ -8,7 +8,8 @@ import select
 import threading
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, AsyncIterator, Awaitable, Callable, Deque, Dict, Iterator, List, Optional, Protocol, Set, TypeVar, Union, cast
+from typing import (Any, AsyncIterator, Awaitable, Callable, Deque, Dict, Generator, Iterator, List, Optional, Protocol, Set, TypeVar,
+                    Union, cast)
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -84,6 +85,41 @@ async def run_async(connection: "AsyncConnection[Any]", statement: Statement[T])
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(statement.query, statement.parameters)
         return statement.read(await cursor.fetchall())
+
+
+# Statements one after the other, each for the answer to the one before: the same for both kinds of connections.
+Steps = Generator[Statement[Any], Any, T]
+
+
+def follow(steps: Steps[T], ask: Callable[[Statement[Any]], Any]) -> T:
+    """Ask each statement; its answer, or the error, is sent to the steps. What these return."""
+    try:
+        statement = next(steps)
+        while True:
+            try:
+                answer = ask(statement)
+            except psycopg.Error as error:
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def follow_async(steps: Steps[T], ask: Callable[[Statement[Any]], Awaitable[Any]]) -> T:
+    try:
+        statement = next(steps)
+        while True:
+            try:
+                answer = await ask(statement)
+            except psycopg.Error as error:
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 CALLS = 10          # of an application that are under way at a time on connections of our own; a pool has its own bound

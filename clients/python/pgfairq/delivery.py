@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 from . import statements
 from .errors import NoConnection, Retry, Snooze, Unrecoverable
@@ -45,7 +45,14 @@ class Delivery:
         return parse_json(self.headers_text)
 
 
-@dataclass
+def by_queue(deliveries: Iterable[Delivery]) -> List[List[Delivery]]:
+    queues: Dict[str, List[Delivery]] = {}
+    for delivery in deliveries:
+        queues.setdefault(delivery.queue, []).append(delivery)
+    return list(queues.values())
+
+
+@dataclass(eq=False)
 class Settlement:
     """What becomes of a lease: ack, nack or release."""
 
@@ -56,7 +63,9 @@ class Settlement:
     delay: Optional[Duration] = None    # of a nack or release
     final: bool = False                 # of a nack: no other attempt would fare better
     doubtful: bool = False              # a transaction that has acknowledged may still be open at the server
-    tries: int = 0
+    tries: int = 0                      # of one in doubt
+    waited: int = 0                     # 1: it is told alone; one more each time it has waited for a lock or for room
+    given_up: bool = False              # of a release: the run counts it as settled, and only its lease is to go
     context: Any = None                 # the handler's
     ending: Optional[Ending] = None     # as the handler has it
 
@@ -64,6 +73,9 @@ class Settlement:
     def receipt(self) -> str:
         receipt: str = self.delivery.receipt
         return receipt
+
+
+VERBS = {"ack": "acknowledgement", "nack": "failure", "release": "release"}
 
 
 def result_text(result: Any) -> Optional[str]:
@@ -89,30 +101,41 @@ def after_error(delivery: Delivery, error: BaseException, handler: Optional[Regi
 
 
 def refused(settlement: Settlement, error: BaseException) -> Optional[Settlement]:
-    """What to do about one that the server refuses for itself: a result that it does not take is the task's failure."""
-    if settlement.kind == "ack":
+    """What to do about one that the server refuses for itself, each time with less for it to refuse. A result or a delay
+    that it does not take is the task's failure. A failure is told without its error; then the lease is let go."""
+    said = f"the {VERBS[settlement.kind]} was refused: {first_line(error)}"
+    if settlement.kind == "ack" or (settlement.kind == "release" and settlement.delay is not None):
         ending = None if settlement.ending is None else settlement.ending._replace(outcome="failed", result=None, error=error)
-        return replace(settlement, kind="nack", result=None, error=f"the acknowledgement was refused: {first_line(error)}", ending=ending)
-    if settlement.delay is not None:    # a delay that is out of range
+        return replace(settlement, kind="nack", result=None, delay=None, error=said, ending=ending)
+    if settlement.kind == "release":
+        return None
+    if settlement.delay is not None:    # it may be out of range
         return replace(settlement, delay=None, error=f"{settlement.error or ''}\n{first_line(error)}".strip())
-    return None
+    if settlement.error is not None:
+        return replace(settlement, error=None)
+    return replace(settlement, kind="release", final=False, doubtful=False, given_up=True)
 
 
-def batches(settlements: Sequence[Settlement]) -> Iterator[Tuple[Statement[List[str]], List[Settlement]]]:
-    """As few statements as there are kinds."""
+def batches(settlements: Sequence[Settlement]) -> List[List[Settlement]]:
+    """Those that go in one statement each: as few as there are kinds, but that those which had to wait go alone."""
     kinds: Dict[Tuple[Any, ...], List[Settlement]] = {}
     for settlement in settlements:
         key: Tuple[Any, ...] = (settlement.kind, settlement.delay, settlement.final)
         if settlement.kind == "ack" and settlement.result is not None:
-            key = ("result", settlement.delivery.queue, False)
+            key = ("result", settlement.delivery.queue)
+        if settlement.waited:
+            key = (settlement.receipt,)
         kinds.setdefault(key, []).append(settlement)
-    for (kind, detail, final), some in kinds.items():
-        receipts = [settlement.receipt for settlement in some]
-        if kind == "ack":
-            yield statements.ack_many(receipts), some
-        elif kind == "result":
-            yield statements.ack_results(detail, [(settlement.receipt, settlement.result or "null") for settlement in some]), some
-        elif kind == "nack":
-            yield statements.nack_many(receipts, [settlement.error or "" for settlement in some], detail, final), some
-        else:
-            yield statements.release_many(receipts, detail), some
+    return list(kinds.values())
+
+
+def told(some: Sequence[Settlement], bound: float) -> Statement[List[str]]:
+    """The statement of a batch, which waits so many seconds for a lock."""
+    one, receipts = some[0], [settlement.receipt for settlement in some]
+    if one.kind == "ack" and one.result is None:
+        return statements.ack_many(receipts, bound)
+    if one.kind == "ack":
+        return statements.ack_results(one.delivery.queue, [(settlement.receipt, settlement.result or "null") for settlement in some], bound)
+    if one.kind == "nack":
+        return statements.nack_many(receipts, [settlement.error for settlement in some], one.delay, one.final, bound)
+    return statements.release_many(receipts, one.delay, bound)

@@ -99,6 +99,11 @@ def too_late(settlement: Settlement) -> None:
                 extra={**fields(settlement.delivery, ending), "outcome": "lost"})
 
 
+def let_go(settlement: Settlement, seconds: float) -> None:
+    log.error("%s: its failure cannot be noted; in %g s it is given back, to run again, and no attempt is counted",
+              settlement.delivery, seconds, extra=fields(settlement.delivery, settlement.ending))
+
+
 # -- how it is written
 
 class TextFormatter(logging.Formatter):

@@ -14,6 +14,8 @@ STALE = 0.25
 # What handlers are done with and the server has not been told. Beyond it nothing is claimed.
 UNSETTLED = 5000
 LONGEST_BEAT = 5.0
+# A statement of many tasks waits so long for a lock; one of a queue or a task that is in doubt only so long.
+LOCKED, LOCKED_ALONE = 1.0, 0.1
 
 # No later attempt helps: no such queue, role, database or function; no privilege.
 HOPELESS = ("42", "28", "3D", "3F", "22", "0A")
@@ -28,6 +30,7 @@ class Pace:
         self.running = 0    # in the hands of handlers
         self.waiting = 0    # claimed, and not begun
         self.unsettled = 0  # done, and the server has not been told
+        self.aside = 0      # of these: told later, as what is locked
         self.mean: Optional[float] = None  # seconds that a handler takes
 
     def begin(self) -> None:
@@ -51,7 +54,7 @@ class Pace:
         """How many to claim now, and whether a handler is free, so that it is worth waiting for a task."""
         capacity = self.concurrency + self.ahead()
         wanted = capacity - self.running - self.waiting
-        if wanted <= 0 or self.unsettled > UNSETTLED or (self.waiting and 2 * wanted < capacity):
+        if wanted <= 0 or self.unsettled - self.aside > UNSETTLED or (self.waiting and 2 * wanted < capacity):
             return 0, False
         return wanted, self.running + self.waiting < self.concurrency
 
@@ -92,9 +95,22 @@ def is_hopeless(error: psycopg.Error) -> bool:
     return (error.sqlstate or "").startswith(HOPELESS)
 
 
+CANCELLED = "57014"
+
+
 def is_interrupted(error: psycopg.Error) -> bool:
     """A statement was cancelled, or has waited too long for a lock. The connection is as good as before."""
-    return error.sqlstate in ("57014", "55P03")
+    return error.sqlstate in (CANCELLED, "55P03")
+
+
+def is_passing(error: psycopg.Error) -> bool:
+    """The same may be asked again: it waited for a lock, was a victim of a deadlock, or lacked room."""
+    return is_interrupted(error) or (error.sqlstate or "").startswith(("40", "53", "58"))
+
+
+def is_answer(error: psycopg.Error, closed: bool) -> bool:
+    """The server says it of what was asked for; else the connection, or the server, is to be tried again as a whole."""
+    return not closed and (is_passing(error) or not is_of_connection(error, closed))
 
 
 def is_of_connection(error: BaseException, closed: bool) -> bool:

@@ -17,8 +17,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from . import statements
-from .connections import AnyConnection, AsyncSource, Source, run, run_async
-from .pace import Backoff
+from .attendance import Attendance
+from .connections import AnyConnection, AsyncSource, Source, Steps, follow, follow_async, run, run_async
+from .pace import Backoff, is_hopeless
 
 # A connection to the proxy is kept for the next question, if that comes so soon. Each is one to every node, too.
 KEPT = 10.0
@@ -47,8 +48,8 @@ def conninfo_at(connection: str, own: Dict[str, Any]) -> str:
 class GuideBase:
     """When to ask, what to ask, and what to make of the answer."""
 
-    def __init__(self, queues: Sequence[str]) -> None:
-        self.queues = list(queues)
+    def __init__(self, attendance: Attendance) -> None:
+        self.attendance = attendance
         self.is_proxy: Optional[bool] = None    # not known yet
         self.pause = 2.0
         self._next = 0.0
@@ -75,9 +76,31 @@ class GuideBase:
     def postpone(self) -> None:
         self._next = time.monotonic() + self.pause * random.uniform(0.75, 1.25)
 
-    def question(self, session: Optional[str]) -> statements.Statement[Tuple[int, str, int, float]]:
+    def asking(self, session: Optional[str], info: "psycopg.ConnectionInfo") -> Steps[Optional[Node]]:
+        """The node to work at, for one who has this session at another. None: the database of the queues is no proxy."""
+        if self.is_proxy is None:
+            self.is_proxy = yield statements.is_proxy()
+        if not self.is_proxy:
+            return None
+        queues = self.attendance.present() or self.attendance.queues
+        answers = []
+        try:
+            answers.append((yield self.question(session, queues)))
+        except psycopg.Error as error:
+            if len(queues) == 1 or not is_hopeless(error):
+                raise
+            for queue in queues:
+                try:
+                    answers.append((yield self.question(session, [queue])))
+                except psycopg.Error as alone:
+                    if not is_hopeless(alone):
+                        raise
+                    self.attendance.refused([queue], alone)
+        return self.answer(max(answers, key=lambda answer: answer[2]), info)
+
+    def question(self, session: Optional[str], queues: Sequence[str]) -> statements.Statement[Tuple[int, str, int, float]]:
         now = time.monotonic()
-        return statements.worker_node(self.queues, session, [number for number, (until, _) in self._unreached.items() if until > now])
+        return statements.worker_node(queues, session, [number for number, (until, _) in self._unreached.items() if until > now])
 
     def answer(self, answer: Tuple[int, str, int, float], info: "psycopg.ConnectionInfo") -> Node:
         number, connection, ready, self.pause = answer
@@ -89,23 +112,18 @@ class GuideBase:
 
 
 class Guide(GuideBase):
-    def __init__(self, source: Source, queues: Sequence[str], watch: "Watch") -> None:
-        super().__init__(queues)
+    def __init__(self, source: Source, attendance: Attendance, watch: "Watch") -> None:
+        super().__init__(attendance)
         self.source = source
         self.watch = watch
 
     def ask(self, session: Optional[str]) -> Optional[Node]:
-        """The node to work at, for one who has this session at another. None: the database of the queues is no proxy."""
         if self.is_proxy is False:
             return None
         connection = self.source.acquire()
         try:
             with self.watch.within(connection):
-                if self.is_proxy is None:
-                    self.is_proxy = run(connection, statements.is_proxy())
-                if not self.is_proxy:
-                    return None
-                return self.answer(run(connection, self.question(session)), connection.info)
+                return follow(self.asking(session, connection.info), lambda statement: run(connection, statement))
         finally:
             if self.pause > KEPT:
                 connection.close()
@@ -113,8 +131,8 @@ class Guide(GuideBase):
 
 
 class AsyncGuide(GuideBase):
-    def __init__(self, source: AsyncSource, queues: Sequence[str], watch: "Watch") -> None:
-        super().__init__(queues)
+    def __init__(self, source: AsyncSource, attendance: Attendance, watch: "Watch") -> None:
+        super().__init__(attendance)
         self.source = source
         self.watch = watch
 
@@ -124,12 +142,8 @@ class AsyncGuide(GuideBase):
         connection = await self.source.acquire()
         try:
             with self.watch.within(connection):
-                if self.is_proxy is None:
-                    is_proxy: bool = await run_async(connection, statements.is_proxy())
-                    self.is_proxy = is_proxy
-                if not self.is_proxy:
-                    return None
-                return self.answer(await run_async(connection, self.question(session)), connection.info)
+                return await follow_async(self.asking(session, connection.info),
+                                          lambda statement: run_async(connection, statement))
         finally:
             if self.pause > KEPT:
                 await connection.close()

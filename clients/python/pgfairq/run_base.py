@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Generic, Optional, Tuple, Type, TypeVar
+from typing import Any, Dict, Generic, List, Optional, Tuple, Type, TypeVar
+
+import psycopg
 
 from . import journal
-from .delivery import Settlement, after_error
+from .attendance import Attendance
+from .delivery import Delivery, Settlement, after_error
 from .errors import LeaseLost, NoConnection, Snooze
 from .handlers import Registered
 from .hooks import Calls, Ending, Functions
-from .pace import Pace
+from .pace import Pace, is_hopeless
 from .report import first_line
 from .worker_base import WorkerBase
 
@@ -40,6 +43,7 @@ class RunBase(Generic[C]):
         self.options = worker.options
         self.drain = drain
         self.pace = Pace(self.options.concurrency, self.options.prefetch)
+        self.attendance = Attendance(worker.names, "claimed from")
         self.name = self.options.session_name()
         self.active: Dict[str, C] = {}      # by receipt
         self.stopping = False
@@ -59,6 +63,16 @@ class RunBase(Generic[C]):
         if not self._has_started:
             self._has_started = True
             journal.started(self.name, self.worker.names, self.options.concurrency, self.worker.handlers(), info)
+
+    def cannot_create(self, queue: str, error: psycopg.Error) -> None:
+        """Others of its queues are there. Raises the error if not, or if it is of no queue."""
+        if not is_hopeless(error):
+            raise error
+        self.attendance.refused([queue], error)
+
+    def is_drained(self, claimed: Optional[List[Delivery]], all_told: bool) -> bool:
+        """What was claimed from all queues that are well; whether all was told before."""
+        return self.drain and not claimed and all_told and not self.attendance.awaited()
 
     # -- what becomes of a task
 

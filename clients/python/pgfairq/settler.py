@@ -7,15 +7,12 @@ import threading
 import time
 from typing import List, Optional
 
-import psycopg
-
-from .connections import Source, run
+from .connections import Source, T, follow, run
 from .delivery import Settlement
-from .journal import log
 from .pace import Backoff
 from .place import Watch
-from .report import first_line
-from .settler_base import DOUBT, MOST, SettlerBase, Told
+from .settler_base import MOST, SettlerBase, Told
+from .statements import Statement
 
 
 class Settler(SettlerBase):
@@ -38,61 +35,49 @@ class Settler(SettlerBase):
         self._inbox.put(None)
         self.thread.join(seconds + 1)
 
+    def _is_empty(self) -> bool:
+        return self._inbox.empty()
+
     def _serve(self) -> None:
         backoff = Backoff(longest=2.0)
         work: List[Settlement] = []
-        closing = False
         try:
-            while not (closing and not work and not self.failed):
-                if not (work or self.failed or closing):
-                    closing = self._collect(work)
+            while not self._is_over(work):
+                self._collect(work)
                 try:
-                    self._tell(work)
+                    self._send(work)
                     backoff.reset()
                 except Exception as error:
                     self._drop()
-                    if self._until is not None and time.monotonic() > self._until:
-                        log.warning("%d tasks could not be settled: %s", len(work), first_line(error))
+                    if self._gives_up(work, error):
                         return
-                    log.warning("cannot settle: %s; trying again", first_line(error))
                     time.sleep(backoff.next())
         finally:
             self._drop()
 
-    def _collect(self, work: List[Settlement]) -> bool:
-        """Wait for something, and take all that is there. True: there will be no more."""
+    def _collect(self, work: List[Settlement]) -> None:
+        """Wait for something, and take all that is there."""
+        patience = self._patience(work)
         try:
             while len(work) < MOST:
-                one = self._inbox.get(block=not work, timeout=DOUBT if self.again and not work else None)
-                if one is None:
-                    return True
-                work.append(one)
+                one = self._inbox.get(patience != 0, patience)
+                if one is not None:     # else it wakes us to close
+                    work.append(one)
+                patience = 0.0
         except queue.Empty:
             pass
-        if self.again:
-            work += self.again
-            self.again = []
-        return False
+        self._take_due(work)
 
-    def _tell(self, work: List[Settlement]) -> None:
+    def _send(self, work: List[Settlement]) -> None:
         """Takes out of work what is told."""
-        if not (work or self.failed):
-            return
-        if self._connection is None:
-            self._connection = self.source.acquire()
-        steps = self.steps(work)
-        try:
-            statement = next(steps)
-            while True:
-                try:
-                    with self.watch.within(self._connection):
-                        answer = run(self._connection, statement)
-                except psycopg.Error as error:
-                    statement = steps.throw(error)
-                else:
-                    statement = steps.send(answer)
-        except StopIteration:
-            pass
+        if work or self.failed:
+            if self._connection is None:
+                self._connection = self.source.acquire()
+            follow(self.steps(work), self._ask)
+
+    def _ask(self, statement: Statement[T]) -> T:
+        with self.watch.within(self._connection):
+            return run(self._connection, statement)
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -36,6 +36,7 @@ class Statement(Generic[T]):
     query: bytes
     parameters: Tuple[Any, ...]
     read: Callable[[Rows], T]
+    waits: float = 0.0      # so many seconds the server may wait for a task before it answers
 
 
 def nothing(rows: Rows) -> None:
@@ -402,19 +403,29 @@ def close_session(session: str) -> Statement[int]:
     return Statement(b"SELECT fairq.close_session(%s::uuid)", (session,), single)
 
 
+# How long a worker's statement waits for a lock goes with the statement: behind a pooler there is
+# no setting of the session's. What comes after it has an argument of it, so that it comes first.
+BOUND = "FROM set_config('lock_timeout', %s, true) bound, LATERAL "
+FIRST = "CASE WHEN bound <> '' THEN {} END"
+
+
+def milliseconds(seconds: float) -> str:
+    return str(max(1, int(seconds * 1000)))
+
+
 # What identifies the task comes in one value, which Python reads at once. Payload and
 # headers are a tenant's: they are read later, where a failure is the task's own.
 # One value for each task, the payload after the rest: psycopg calls libpq for each value, and without its C part, as Debian has
 # it, gives up the interpreter's lock for each call.
-CLAIM = b"""
+CLAIM = f"""
 SELECT json_build_array(queue, id, receipt, group_key, priority, attempt, (extract(epoch FROM enqueued_at) * 1000000)::bigint,
         (extract(epoch FROM expires_at) * 1000000)::bigint, name, subgroup_key, headers::text)::text || payload::text
-FROM fairq.claim_any(%s::text[], %s, session => %s::uuid, wait => make_interval(secs => %s))
-"""
+{BOUND} fairq.claim_any({FIRST.format("%s::text[]")}, %s, session => %s::uuid, wait => make_interval(secs => %s))
+""".encode()
 
 
-def claim(queues: Sequence[str], count: int, session: str, wait: float) -> Statement[Rows]:
-    return Statement(CLAIM, (list(queues), count, session, wait), lambda rows: rows)
+def claim(queues: Sequence[str], count: int, session: str, wait: float, bound: float) -> Statement[Rows]:
+    return Statement(CLAIM, (milliseconds(bound), list(queues), count, session, wait), lambda rows: rows, wait)
 
 
 def array(receipts: Sequence[str]) -> str:
@@ -426,8 +437,20 @@ def extend(receipt: str, lease: Optional[Duration]) -> Statement[Optional[dateti
     return Statement(b"SELECT fairq.extend(%s::uuid, %s::interval)", (receipt, values.duration(lease, "lease")), single)
 
 
-def still_held(receipts: Sequence[str]) -> Statement[List[str]]:
-    return Statement(b"SELECT string_agg(r::text, ',') FROM fairq.extend_many(%s::uuid[]) r", (array(receipts),), settled)
+def of_many(call: str) -> bytes:
+    """A function of receipts, the first argument, that returns some of them."""
+    function, rest = call.split("(", 1)
+    return f"SELECT string_agg(r::text, ',') {BOUND} {function}({FIRST.format('%s::uuid[]')}{rest} r".encode()
+
+
+EXTEND_MANY = of_many("fairq.extend_many()")
+ACK_MANY = of_many("fairq.ack_many()")
+NACK_MANY = of_many("fairq.nack_many(, %s::text[], %s::interval, final => %s)")
+RELEASE_MANY = of_many("fairq.release_many(, coalesce(%s::interval, '0'))")
+
+
+def still_held(receipts: Sequence[str], bound: float) -> Statement[List[str]]:
+    return Statement(EXTEND_MANY, (milliseconds(bound), array(receipts)), settled)
 
 
 def progress(receipt: str, value: str) -> Statement[bool]:
@@ -438,8 +461,10 @@ def progress(receipt: str, value: str) -> Statement[bool]:
 # A result is kept where the queue keeps what is done; elsewhere the server would refuse it.
 KEPT = "CASE WHEN (SELECT keep_done IS NOT NULL FROM fairq.queues WHERE queue = %s) THEN {} END"
 ACK_RESULT = ("SELECT fairq.ack(%s::uuid, " + KEPT.format("%s::jsonb") + ")").encode()
-ACK_RESULTS = ("""
-SELECT string_agg(e->>0, ',') FROM jsonb_array_elements(%s::jsonb) e WHERE fairq.ack((e->>0)::uuid, """ + KEPT.format("e->1") + ")").encode()
+ACK_RESULTS = f"""
+SELECT string_agg(e->>0, ',') {BOUND} jsonb_array_elements({FIRST.format("%s::jsonb")}) e
+WHERE fairq.ack((e->>0)::uuid, {KEPT.format("e->1")})
+""".encode()
 
 
 def ack(receipt: str, queue: str, result: Optional[str]) -> Statement[bool]:
@@ -455,28 +480,33 @@ def settled(rows: Rows) -> List[str]:
     return receipts.split(",") if receipts else []
 
 
-def ack_many(receipts: Sequence[str]) -> Statement[List[str]]:
-    return Statement(b"SELECT string_agg(r::text, ',') FROM fairq.ack_many(%s::uuid[]) r", (array(receipts),), settled)
+def ack_many(receipts: Sequence[str], bound: float) -> Statement[List[str]]:
+    return Statement(ACK_MANY, (milliseconds(bound), array(receipts)), settled)
 
 
-def ack_results(queue: str, results: Sequence[Tuple[str, str]]) -> Statement[List[str]]:
+def ack_results(queue: str, results: Sequence[Tuple[str, str]], bound: float) -> Statement[List[str]]:
     """Of one queue; the results are JSON."""
     pairs = "[" + ",".join(f'["{receipt}",{result}]' for receipt, result in results) + "]"
-    return Statement(ACK_RESULTS, (pairs, queue), settled)
+    return Statement(ACK_RESULTS, (milliseconds(bound), pairs, queue), settled)
 
 
-def nack_many(receipts: Sequence[str], errors: Sequence[str], delay: Optional[Duration], final: bool) -> Statement[List[str]]:
-    return Statement(b"SELECT string_agg(r::text, ',') FROM fairq.nack_many(%s::uuid[], %s::text[], %s::interval, final => %s) r",
-                     (array(receipts), list(errors), values.duration(delay, "delay"), final), settled)
+def nack_many(receipts: Sequence[str], errors: Sequence[Optional[str]], delay: Optional[Duration], final: bool,
+              bound: float) -> Statement[List[str]]:
+    return Statement(NACK_MANY, (milliseconds(bound), array(receipts), list(errors), values.duration(delay, "delay"), final), settled)
 
 
-def dead_of(tasks: Sequence[Tuple[str, int]]) -> Statement[List[int]]:
+def release_many(receipts: Sequence[str], delay: Optional[Duration], bound: float) -> Statement[List[str]]:
+    return Statement(RELEASE_MANY, (milliseconds(bound), array(receipts), values.duration(delay, "delay")), settled)
+
+
+DEAD_OF = f"""
+SELECT a.n - 1 {BOUND} unnest({FIRST.format("%s::text[]")}, %s::bigint[]) WITH ORDINALITY AS a(queue, id, n),
+    LATERAL fairq.get_task(a.queue, a.id) t
+WHERE t.state = 'dead'
+""".encode()
+
+
+def dead_of(tasks: Sequence[Tuple[str, int]], bound: float) -> Statement[List[int]]:
     """Which of these (queue, id) are dead: their positions, from 0."""
-    return Statement(b"SELECT a.n - 1 FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS a(queue, id, n),"
-                     b" LATERAL fairq.get_task(a.queue, a.id) t WHERE t.state = 'dead'",
-                     ([queue for queue, _ in tasks], [task for _, task in tasks]), lambda rows: [row[0] for row in rows])
-
-
-def release_many(receipts: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:
-    return Statement(b"SELECT string_agg(r::text, ',') FROM fairq.release_many(%s::uuid[], coalesce(%s::interval, '0')) r",
-                     (array(receipts), values.duration(delay, "delay")), settled)
+    return Statement(DEAD_OF, (milliseconds(bound), [queue for queue, _ in tasks], [task for _, task in tasks]),
+                     lambda rows: [row[0] for row in rows])

@@ -24,7 +24,8 @@ from .place import Guide, Node, NoWatch, Watch
 from .queue import Queue
 from .report import first_line
 from .run_base import RunBase, not_done
-from .session import Session, SessionOver
+from .session import Session
+from .session_base import SessionOver
 from .settler import Settler
 from .supervisor import supervise
 from .values import Duration
@@ -134,7 +135,7 @@ class Run(RunBase[Context]):
         self.deadlines, self.teller = Deadlines(), Teller()
         self.error: Optional[Exception] = None
         self.watch, self.home_watch = Watch(), NoWatch()
-        self.guide = Guide(worker.source, worker.names, self.watch)
+        self.guide = Guide(worker.source, self.attendance, self.watch)
         self.leaving: List[threading.Thread] = []
 
     # -- the main thread
@@ -182,7 +183,10 @@ class Run(RunBase[Context]):
             while not self.stopping:
                 try:
                     for one in self.worker.queues:
-                        one.ensure()
+                        try:
+                            one.ensure()
+                        except psycopg.Error as error:
+                            self.cannot_create(one.name, error)
                     node = node or self.guide.ask(None)
                     node = self._one_session(node, backoff)
                 except Exception as error:
@@ -220,7 +224,7 @@ class Run(RunBase[Context]):
         following: Optional[Node] = None
         try:
             following = self._claim(station, backoff)
-            session.release([delivery.receipt for delivery in self._take_back()])
+            session.release(self._take_back())
             if following is None:
                 self._let_end(station)
         except Exception as error:
@@ -258,27 +262,31 @@ class Run(RunBase[Context]):
                 following = self._following(station)
                 if following is not None:
                     return following
-            due = min(due, self.guide.due_in())
+            due = min(due, self.guide.due_in(), self.attendance.due_in())
             self._give_back_stale(session)
             with self.lock:
                 wanted, idle_handler = self.pace.claim()
                 waiting = self.pace.waiting
                 all_told = self.pace.idle   # before the claim: what is given back while it runs may be missing in its answer
-            if not wanted:
+            asked = self.attendance.next(station.settler.attendance.absent()) if wanted else []
+            if not asked:
                 self.room.wait(min(due, STALE / 2) if waiting else due)
                 continue
-            claimed = session.claim(self.worker.names, wanted, due if idle_handler and not self.drain else 0)
+            alone = self.attendance.in_doubt(asked)
+            wait = due if idle_handler and not self.drain and not alone else 0
+            claimed = session.claim(self.attendance, asked, wanted, wait)
             backoff.reset()
-            if claimed is not None:
-                self.guide.found(station.node, len(claimed))
             if claimed:
                 self._hand_out(claimed)
-            elif claimed is not None and self.drain and all_told:
+            if alone or claimed is None:    # of the other queues this says nothing
+                continue
+            self.guide.found(station.node, len(claimed))
+            if self.is_drained(claimed, all_told):
                 following = self._following(station)
                 if following is not None and following.ready:
                     return following
                 self.stopping = True
-            elif self.drain or not idle_handler:
+            elif not claimed and (self.drain or not idle_handler):
                 self.room.wait(due)
         return None
 
@@ -308,8 +316,8 @@ class Run(RunBase[Context]):
         late = session.beats.late_by()
         if late > session.beats.interval:
             journal.late(late, self.options.ttl, [context._delivery for context in contexts])
-        held = set(session.beat([context.receipt for context in contexts]))
-        self._lose([context for context in contexts if context.receipt not in held],
+        lost = session.beat([context._delivery for context in contexts])
+        self._lose([context for context in contexts if context._delivery in lost],
                    "the lease was lost: the task was cancelled, or its time has run out")
 
     def _contexts(self, session: Session) -> List[Context]:
@@ -348,12 +356,12 @@ class Run(RunBase[Context]):
             stale = self._take_back(now - STALE)
             if stale:
                 self.pace.gave_back()
-                if not session.release([delivery.receipt for delivery in stale]):
-                    with self.lock:
-                        self.pace.waiting += len(stale)
-                    for delivery in stale:
-                        delivery.claimed = time.monotonic()
-                        self.ready.put(delivery)
+                kept = session.release(stale)
+                with self.lock:
+                    self.pace.waiting += len(kept)
+                for delivery in kept:
+                    delivery.claimed = time.monotonic()
+                    self.ready.put(delivery)
 
     # -- the end
 
@@ -439,3 +447,7 @@ class Run(RunBase[Context]):
             wake = self.drain or self.pace.may_claim()
         if wake:
             self.room.set()
+
+    def put_aside(self, count: int) -> None:
+        with self.lock:
+            self.pace.aside += count

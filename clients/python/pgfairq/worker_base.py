@@ -14,7 +14,7 @@ from .journal import log
 from .pace import is_hopeless
 from .place import Node
 from .report import first_line
-from .session import SessionOver, default_name
+from .session_base import SessionOver, default_name
 from .values import Duration, seconds, text
 
 S = TypeVar("S")

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from pgfairq import AsyncQueue, AsyncWorker, Queue, Retry, Unrecoverable, Worker
-from pgfairq.delivery import Settlement, batches
+from pgfairq.delivery import Settlement, batches, told
 
 
 class Refused(Unrecoverable):
@@ -201,7 +201,7 @@ def test_batches():
     kinds = [("ack", None, False), ("nack", None, True), ("nack", None, False), ("nack", 5, False), ("release", 5, False)]
     some = [Settlement(kind, Given(f"{n} {kind} {final}"), error="no", delay=delay, final=final)
             for n in range(3) for kind, delay, final in kinds]
-    sent = [(statement.query.decode(), statement.parameters, together) for statement, together in batches(some)]
+    sent = [(told(together, 1).query.decode(), told(together, 1).parameters, together) for together in batches(some)]
     assert len(sent) == len(kinds) and sum(len(together) for *_, together in sent) == len(some)
     for text, values, together in sent:
         assert len({(one.kind, one.delay, one.final) for one in together}) == 1

@@ -9,7 +9,8 @@ import os
 HERE = os.path.join(os.environ["FAIRQ_CHECKOUT"], "clients/python/pgfairq")
 ORDER = [
     "errors", "payloads", "values", "models", "statements", "connections", "report", "hooks", "handlers", "options", "delivery", "journal",
-    "pace", "place", "awaiting", "deadlines", "context", "async_context", "queue_base", "queue", "async_queue", "session", "async_session",
+    "pace", "attendance", "place", "awaiting", "deadlines", "context", "async_context", "queue_base", "queue", "async_queue",
+    "session_base", "session", "async_session",
     "worker_base", "run_base", "settler_base", "settler", "async_settler", "supervisor", "blocked", "worker", "async_worker", "__init__",
     "cli", "testing", "opentelemetry", "celery", "__main__",
 ]

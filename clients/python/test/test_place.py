@@ -12,6 +12,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from pgfairq import Queue, Worker, place
+from pgfairq.attendance import Attendance
 from pgfairq.place import GuideBase, Node, Watch, conninfo_at
 
 NODE = Node(2, "dbname=two", 3)
@@ -26,7 +27,7 @@ def test_the_connection_to_a_node():
 
 
 def test_when_to_ask():
-    guide = GuideBase(["emails"])
+    guide = GuideBase(Attendance(["emails"], "claimed from"))
     assert guide.due_in() == float("inf")       # not known to be at a proxy
     guide.is_proxy = True
     assert guide.due_in() == 0
@@ -41,16 +42,16 @@ def test_when_to_ask():
 
 
 def test_nodes_that_are_not_reached():
-    guide = GuideBase(["emails"])
-    assert guide.question("s").parameters == (["emails"], "s", [])
+    guide = GuideBase(Attendance(["emails"], "claimed from"))
+    assert guide.question("s", ["emails"]).parameters == (["emails"], "s", [])
     guide.unreached(NODE)
-    assert guide.question(None).parameters == (["emails"], None, [2])
+    assert guide.question(None, ["emails"]).parameters == (["emails"], None, [2])
     first = guide._unreached[2][0] - time.monotonic()
     for _ in range(10):
         guide.unreached(NODE)
     assert first <= 5 and 29 < guide._unreached[2][0] - time.monotonic() <= 60
     guide.found(NODE, 0)
-    assert guide.question(None).parameters == (["emails"], None, [])
+    assert guide.question(None, ["emails"]).parameters == (["emails"], None, [])
 
 
 def test_a_call_that_is_not_answered(database, monkeypatch):
