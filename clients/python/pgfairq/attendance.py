@@ -16,6 +16,9 @@ from .report import first_line
 
 log = logging.getLogger("pgfairq")
 
+LONGEST = 60.0  # seconds that a queue is put off
+SOON = 15.0     # likewise, where it may be well by itself: a lock, or no room
+
 
 class Absence(NamedTuple):
     until: float            # then it is in doubt, and asked alone
@@ -24,10 +27,9 @@ class Absence(NamedTuple):
 
 
 class Attendance:
-    def __init__(self, queues: Sequence[str], what: str, longest: float = 60.0) -> None:
+    def __init__(self, queues: Sequence[str], what: str) -> None:
         self.queues = list(queues)
         self.what = what            # what a queue that is put off cannot be, for the log
-        self.longest = longest
         self._absent: Dict[str, Absence] = {}
 
     def next(self, but: Collection[str] = ()) -> List[str]:
@@ -68,15 +70,15 @@ class Attendance:
         error if none is left, and a later attempt would fare no better."""
         if len(asked) > 1:
             for queue in asked:
-                self._absent[queue] = Absence(0.0, Backoff(1.0, self.longest), None)
+                self._absent[queue] = Absence(0.0, Backoff(1.0, LONGEST), None)
             return
         self.put_off(asked[0], error)
         if len(self._absent) == len(self.queues) and not self.awaited():
             raise error
 
     def put_off(self, queue: str, error: psycopg.Error) -> None:
-        backoff = self._absent[queue].backoff if queue in self._absent else Backoff(1.0, self.longest)
-        pause = backoff.next()
+        backoff = self._absent[queue].backoff if queue in self._absent else Backoff(1.0, LONGEST)
+        pause = min(backoff.next(), LONGEST if is_hopeless(error) else SOON)
         self._absent[queue] = Absence(time.monotonic() + pause, backoff, error)
         log.warning("queue %r cannot be %s: %s; again in %.1f s", queue, self.what, first_line(error), pause,
                     extra={"queue": queue})

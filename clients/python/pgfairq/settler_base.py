@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
 import psycopg
 
 from . import journal, statements
-from .attendance import Attendance
+from .attendance import SOON, Attendance
 from .connections import Steps
 from .delivery import VERBS, Settlement, batches, refused, told
 from .journal import log
@@ -27,7 +27,6 @@ MOST = 1000     # in one round
 DOUBT = 1.0     # seconds until one that was refused in doubt is told again
 ROUNDS_OF_DOUBT = 60
 MOST_LOCKED = 5 # of a queue in a round; the others of the queue have their turn in a later one
-LONGEST = 15.0  # seconds until what waits for a lock is told again, at most
 LET_GO = 30.0   # seconds until a task whose failure is refused is given back, to run again
 
 
@@ -48,7 +47,7 @@ class Told(Protocol):
 class SettlerBase:
     def __init__(self, run: Told) -> None:
         self.run = run
-        self.attendance = Attendance([], "told what has become of its tasks", LONGEST)
+        self.attendance = Attendance([], "told what has become of its tasks")
         self._connection: Any = None
         self._until: Optional[float] = None     # asked to close: so long it may take
         self._aside: List[Tuple[float, Settlement]] = []    # to be told then
@@ -87,13 +86,12 @@ class SettlerBase:
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _take_due(self, work: List[Settlement]) -> None:
-        """Those first that have waited least, so that what is locked for long is not in the way of what is not."""
         now = time.monotonic()
         due = [settlement for at, settlement in self._aside if at <= now]
         if due:
             self._aside = [(at, settlement) for at, settlement in self._aside if at > now]
             self.run.put_aside(-sum(not settlement.given_up for settlement in due))
-            work += sorted(due, key=lambda settlement: settlement.waited)
+            work += due
 
     def _put_aside(self, settlement: Settlement, until: float) -> None:
         self._aside.append((until, settlement))
@@ -102,7 +100,8 @@ class SettlerBase:
     # -- what
 
     def steps(self, work: List[Settlement]) -> Steps[None]:
-        """Takes out of work what is told."""
+        """Takes out of work what is told. Those first that have waited least, so that what is locked for long is not
+        in the way of what is not."""
         self._locked = {}
         absent = self.attendance.absent()
         for settlement in work:
@@ -161,7 +160,7 @@ class SettlerBase:
             self._raise_if_of_connection(second)
             if is_interrupted(second):
                 self.attendance.put_off(queue, second)
-        self._put_aside(settlement, time.monotonic() + min(LONGEST, 0.25 * 2.0 ** min(settlement.waited, 10)))
+        self._put_aside(settlement, time.monotonic() + min(SOON, 0.25 * 2.0 ** min(settlement.waited, 10)))
 
     def _tell_less(self, work: List[Settlement], settlement: Settlement, error: psycopg.Error) -> Steps[None]:
         """The server refuses it for itself."""

@@ -405,7 +405,7 @@ def close_session(session: str) -> Statement[int]:
 
 # How long a worker's statement waits for a lock goes with the statement: behind a pooler there is
 # no setting of the session's. What comes after it has an argument of it, so that it comes first.
-BOUND = "FROM set_config('lock_timeout', %s, true) bound, LATERAL "
+BOUND = "FROM set_config('lock_timeout', %s, true) bound, LATERAL"
 FIRST = "CASE WHEN bound <> '' THEN {} END"
 
 

@@ -6,7 +6,7 @@ what has failed, and _look_for_dead() that takes all that has failed for dead (a
 the first one); without those that are final; died() and too_late() without tell_later(); call() without its except
 (the worker ends), Hooks.add() without its checks, own_functions() without once(); AsyncContext._lose() without its
 look at `_ended` (a task whose function on "after" is cancelled stays leased); check() without it (a transaction
-begins that nobody ends); _one_by_one() without turned(); settlers that begin before the functions on "start" (a
+begins that nobody ends); _tell_less() without turned(); settlers that begin before the functions on "start" (a
 thread and an asyncio.Task are left by a worker that cannot start).
 """
 
