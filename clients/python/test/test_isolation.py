@@ -7,9 +7,9 @@ Seen to fail:
 
 import asyncio
 import threading
-import time
 from contextlib import contextmanager
 from datetime import timedelta
+from types import SimpleNamespace
 
 import part_server
 import psycopg
@@ -17,7 +17,7 @@ import pytest
 from conftest import running
 from psycopg import errors
 
-from pgfairq import AsyncQueue, AsyncWorker, Queue, Worker, settler_base
+from pgfairq import AsyncQueue, AsyncWorker, Queue, Worker, attendance, settler_base
 from pgfairq.attendance import Attendance
 from pgfairq.connections import follow
 from pgfairq.delivery import Settlement
@@ -308,33 +308,47 @@ def test_a_snooze_that_is_refused(make_queue, make_worker):
 
 # -- without a server
 
-def test_attendance(caplog):
-    attendance = Attendance(["a", "b", "c"], "claimed from")
-    assert attendance.next() == ["a", "b", "c"] and attendance.due_in() == float("inf")
-    attendance.refused(["a", "b", "c"], errors.UndefinedObject("of one of them"))
-    assert attendance.next() == ["a"] and not caplog.messages   # each is asked alone
-    assert attendance.next(but=["a"]) == ["b"]
-    attendance.answered(["a"])
-    attendance.refused(["b"], errors.UndefinedObject("no b"))
-    assert attendance.next() == ["c"] and attendance.in_doubt(["c"])
-    attendance.answered(["c"])
-    assert attendance.next() == ["a", "c"] and not attendance.in_doubt(["a", "c"]) and not attendance.awaited()
-    assert attendance.due_in() <= 1 and attendance.absent() == ["b"] and attendance.present() == ["a", "c"]
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of these modules: clock.now."""
+    made = SimpleNamespace(now=1000.0, monotonic=lambda: made.now)
+    for module in (attendance, settler_base):
+        monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def test_attendance(caplog, clock):
+    queues = Attendance(["a", "b", "c"], "claimed from")
+    assert queues.next() == ["a", "b", "c"] and queues.due_in() == float("inf")
+    queues.refused(["a", "b", "c"], errors.UndefinedObject("of one of them"))
+    assert queues.next() == ["a"] and not caplog.messages   # each is asked alone
+    assert queues.next(but=["a"]) == ["b"]
+    queues.answered(["a"])
+    queues.refused(["b"], errors.UndefinedObject("no b"))
+    assert queues.next() == ["c"] and queues.in_doubt(["c"])
+    queues.answered(["c"])
+    assert queues.next() == ["a", "c"] and not queues.in_doubt(["a", "c"]) and not queues.awaited()
+    assert 0.5 <= queues.due_in() <= 1 and queues.absent() == ["b"] and queues.present() == ["a", "c"]
     assert "'b' cannot be claimed from: no b" in caplog.messages[0]
+    clock.now += queues.due_in()
+    assert queues.next() == ["b"] and queues.in_doubt(["b"]) and queues.due_in() == float("inf")
     for _ in range(10):
-        attendance.refused(["b"], errors.UndefinedObject("no b"))
-    assert 5 < attendance.due_in() <= 60 and len(caplog.messages) == 11
-    attendance.refused(["a"], errors.LockNotAvailable("locked"))
-    attendance.refused(["c"], errors.InsufficientPrivilege("no"))
-    assert attendance.next() == [] and attendance.awaited()
+        queues.refused(["b"], errors.UndefinedObject("no b"))
+    assert 30 <= queues.due_in() <= 60 and len(caplog.messages) == 11
+    queues.refused(["b"], errors.LockNotAvailable("locked"))
+    assert queues.due_in() == 15
+    queues.refused(["b"], errors.UndefinedObject("no b"))
+    queues.refused(["a"], errors.LockNotAvailable("locked"))
+    queues.refused(["c"], errors.InsufficientPrivilege("no"))
+    assert queues.next() == [] and queues.awaited()
     with pytest.raises(errors.InsufficientPrivilege):   # none is left that would be well by itself
-        attendance.refused(["a"], errors.InsufficientPrivilege("no"))
+        queues.refused(["a"], errors.InsufficientPrivilege("no"))
 
 
-def test_a_proxy_that_does_not_have_a_queue():
+def test_a_proxy_that_does_not_have_a_queue(clock):
     """Each is asked for alone; the node is the one where most is ready."""
-    attendance = Attendance(["a", "b", "c"], "claimed from")
-    guide = GuideBase(attendance)
+    queues = Attendance(["a", "b", "c"], "claimed from")
+    guide = GuideBase(queues)
     guide.is_proxy = True
     guide.answer = lambda answer, info: answer[0]
     steps, asked = guide.asking(None, None), []
@@ -346,7 +360,7 @@ def test_a_proxy_that_does_not_have_a_queue():
         return {"a": (1, "", 5, 1.0), "c": (2, "", 9, 1.0)}[asked[-1][0]]
 
     assert follow(steps, ask) == 2
-    assert asked == [["a", "b", "c"], ["a"], ["b"], ["c"]] and attendance.present() == ["a", "c"]
+    assert asked == [["a", "b", "c"], ["a"], ["b"], ["c"]] and queues.present() == ["a", "c"]
 
 
 class Given:
@@ -399,7 +413,7 @@ def acks(count, queue="q"):
     return [Settlement("ack", Given(n, queue)) for n in range(count)]
 
 
-def test_many_rows_that_are_locked():
+def test_many_rows_that_are_locked(clock):
     """Of a queue some are tried in each round, those first that have waited least; the others' are told."""
     def server(verb, receipts):
         if verb != "extend_many" and any(receipt.startswith("q") for receipt in receipts):
@@ -412,7 +426,7 @@ def test_many_rows_that_are_locked():
     alone = [receipts[0] for verb, receipts in settler.asked if verb == "ack_many" and len(receipts) == 1]
     assert [one for one in alone if one.startswith("q")] == [f"q{n}" for n in range(MOST_LOCKED)]
     assert settler.attendance.absent() == []    # its leases could be asked for: it is not the table
-    settler._aside = [(0.0, settlement) for _, settlement in settler._aside]
+    clock.now += 60
     settler._take_due(work)
     settler.asked.clear()
     settler.tell(work)
@@ -420,7 +434,7 @@ def test_many_rows_that_are_locked():
     assert settler.paper.aside == 20
 
 
-def test_a_table_that_is_locked_is_asked_for_once():
+def test_a_table_that_is_locked_is_asked_for_once(clock):
     settler, work = OnPaper(lambda verb, receipts: (_ for _ in ()).throw(errors.LockNotAvailable())), acks(20)
     settler.tell(work)
     assert work == [] and settler.paper.aside == 20 and settler.attendance.is_off("q")
@@ -428,9 +442,8 @@ def test_a_table_that_is_locked_is_asked_for_once():
     work = acks(3)
     settler.tell(work)      # what comes meanwhile
     assert len(settler.asked) == 3 and settler.paper.aside == 23
-    settler.attendance._absent["q"] = settler.attendance._absent["q"]._replace(until=0.0)
+    clock.now += 60
     settler.server = lambda verb, receipts: receipts
-    settler._aside = [(0.0, settlement) for _, settlement in settler._aside]
     settler._take_due(work)
     settler.tell(work)
     assert settler.paper.count == 23 and settler.paper.aside == 0 and settler.attendance.absent() == []
@@ -465,7 +478,7 @@ def test_a_connection_that_is_lost_between():
     assert [settlement.receipt for settlement in work] == ["q2", "q3"] and settler.paper.count == 2
 
 
-def test_less_and_less():
+def test_less_and_less(clock):
     """A release that is refused after all else is given up, and the run does not wait for it."""
     def server(verb, receipts):
         raise errors.CheckViolation
@@ -475,8 +488,8 @@ def test_less_and_less():
     assert [verb for verb, _ in settler.asked] == ["ack_many", "nack_many", "nack_many"] and work == []
     assert settler.paper.told == [("turned", "q0")] and (settler.paper.count, settler.paper.aside) == (1, 0)
     (until, last), = settler._aside
-    assert until - time.monotonic() <= 30 and last.kind == "release"
-    settler._aside = [(0.0, last)]
+    assert until == clock.now + 30 and last.kind == "release"
+    clock.now += 30
     settler._take_due(work)
     settler.tell(work)
     assert [verb for verb, _ in settler.asked][3:] == ["release_many"]
