@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -83,7 +83,7 @@ class GuideBase:
         if not self.is_proxy:
             return None
         queues = self.attendance.present() or self.attendance.queues
-        answers = []
+        answers: List[Tuple[int, str, int, float]] = []
         try:
             answers.append((yield self.question(session, queues)))
         except psycopg.Error as error:
