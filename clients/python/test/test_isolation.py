@@ -2,7 +2,12 @@
 
 Each with threads and with asyncio, against a server; then what is the same for both, without one.
 
-Seen to fail:
+Seen to fail: claiming() that raises what is refused, and _of_each() (a heartbeat ends the worker); statements without
+their bound of locks; claims from queues that cannot be settled; _is_over() that does not look at what is aside; refused()
+without a failure that has no text, without the release, and with the release of a snooze; is_passing() without class 53
+(what runs loses its lease), and without class 40; _keeps_back() without MOST_LOCKED, steps() without its order, _wait()
+without its question for the table, _tell() that takes what is told out of work too late; _of_each() that does not know
+what was apart; Attendance without awaited(), and refused() that raises nothing; asking() without its questions apart.
 """
 
 import asyncio
