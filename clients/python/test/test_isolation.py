@@ -7,7 +7,7 @@ their bound of locks; claims from queues that cannot be settled; _is_over() that
 without a failure that has no text, without the release, and with the release of a snooze; is_passing() without class 53
 (what runs loses its lease), and without class 40; _keeps_back() without MOST_LOCKED, steps() without its order, _wait()
 without its question for the table, _tell() that takes what is told out of work too late; _of_each() that does not know
-what was apart; Attendance without awaited(), and refused() that raises nothing; asking() without its questions apart.
+what was apart; Attendance without awaited(), is_drained() without it, and refused() that raises nothing; asking() without its questions apart.
 """
 
 import asyncio
@@ -197,6 +197,22 @@ def test_a_queue_whose_tasks_cannot_be_settled(make_queue, make_worker, caplog):
             goes_on(good, 5)
             assert gated.begun == ["first", "second", *range(5)]
         is_done(bad, 3)
+
+
+def test_a_table_that_is_locked_while_a_worker_drains(make_queue, make_worker, caplog):
+    """It does not end before what is there is done."""
+    bad, good = make_queue("_1"), make_queue("_2")
+    worker = make_worker(make_queue.conninfo, {one.name: lambda payload, context: None for one in (bad, good)})
+    for one in (bad, good):
+        one.enqueue(1)
+    thread = threading.Thread(target=worker.run, args=(True,))
+    with open_transaction(make_queue.conninfo, f"LOCK TABLE {table(bad)} IN ACCESS EXCLUSIVE MODE"):
+        thread.start()
+        is_said(caplog, PUT_OFF)
+        thread.join(3)      # it would end by then without waiting, unless the machine is slow
+        assert thread.is_alive()
+    thread.join(120)
+    assert not thread.is_alive() and bad.stats().acked == good.stats().acked == 1
 
 
 def lease_one(queue, conninfo):
