@@ -8,9 +8,12 @@ import (
 )
 
 const (
+	// The claim asks for what has set its patience, so it comes after that.
 	claimSQL = `SELECT queue, id, receipt::text, group_key, subgroup_key, name, attempt, priority,
 			enqueued_at, expires_at, payload::text, headers::text
-		FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid, wait => $4::interval)`
+		FROM (SELECT set_config('lock_timeout', $5, true) OFFSET 0) AS bound (patience)
+		CROSS JOIN LATERAL fairq.claim_any(CASE WHEN bound.patience IS NOT NULL THEN $1::text[] END,
+			$2::int, session => $3::uuid, wait => $4::interval)`
 	waitSQL = "CALL fairq.wait_any($1::text[], $2::interval)"
 )
 
@@ -35,7 +38,7 @@ type claims struct {
 	claimStmt *sql.Stmt
 	waitStmt  *sql.Stmt
 	pid       int
-	queues    string
+	attended  *attendance
 	grace     time.Duration
 	idle      bool
 }
@@ -43,11 +46,11 @@ type claims struct {
 func openClaims(ctx context.Context, r *Runner, db *sql.DB, atNode bool) (*claims, error) {
 	ctx, cancelOpen := context.WithTimeout(ctx, r.config.TTL)
 	defer cancelOpen()
-	conn, pid, err := ownConn(ctx, db, 0)
+	conn, pid, err := ownConn(ctx, db, lockPatience)
 	if err != nil {
 		return nil, err
 	}
-	c := &claims{conn: conn, pid: pid, queues: arrayText(r.config.Queues), grace: grace}
+	c := &claims{conn: conn, pid: pid, attended: r.attended, grace: grace}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if atNode {
 		c.grace = graceAtNode
@@ -69,32 +72,68 @@ func (c *claims) close() {
 
 // claim claims up to so many tasks. With wait it may sleep until there is something: for a
 // short time in the claim itself, which then has the task at once, and when that was in
-// vain in the procedure, for longest.
+// vain in the procedure, for longest. A queue that is put off ends the sleep when it is due.
 func (c *claims) claim(s *session, most int, wait bool, longest time.Duration) ([]*attempt, error) {
-	if wait && c.idle {
-		if longest > longWait {
-			longest = longWait
+	var claimed []*attempt
+	settler := s.place.settler
+	for _, queue := range c.attended.there() {
+		if err := settler.full(queue); err != nil {
+			c.attended.putOff(queue, err)
 		}
-		ctx, cancel := context.WithTimeout(c.ctx, longest+c.grace)
-		defer cancel()
-		if _, err := c.waitStmt.ExecContext(ctx, c.queues, interval(longest)); err != nil {
-			return nil, err
+	}
+	err := c.attended.call(func(queue string) (bool, error) {
+		if err := settler.full(queue); err != nil {
+			return true, err
 		}
-		c.idle = false
+		some, err := c.send(s, []string{queue}, most-len(claimed), 0, alonePatience)
+		claimed = append(claimed, some...)
+		return len(claimed) < most, err
+	}, func(queues []string) error {
+		if len(claimed) > 0 {
+			return nil
+		}
+		var short time.Duration
+		if wait {
+			if err := c.sleep(queues, shorter(longest, c.attended.dueIn())); err != nil {
+				return err
+			}
+			short = shorter(shortWait, c.attended.dueIn())
+		}
+		some, err := c.send(s, queues, most, short, lockPatience)
+		claimed = some
+		c.idle = wait && len(some) == 0
+		return err
+	})
+	if len(claimed) > 0 {
+		return claimed, nil // they are ours; the next call meets the error again
 	}
-	var short time.Duration
-	if wait {
-		short = shortWait
-	}
-	claimed, err := c.send(s, most, short)
-	c.idle = wait && len(claimed) == 0
-	return claimed, err
+	return nil, err
 }
 
-func (c *claims) send(s *session, most int, wait time.Duration) ([]*attempt, error) {
+func shorter(d, other time.Duration) time.Duration {
+	if d < other {
+		return d
+	}
+	return other
+}
+
+// sleep waits for tasks, if the last claim has waited in vain.
+func (c *claims) sleep(queues []string, longest time.Duration) error {
+	if !c.idle {
+		return nil
+	}
+	longest = shorter(longest, longWait)
+	ctx, cancel := context.WithTimeout(c.ctx, longest+c.grace)
+	defer cancel()
+	c.idle = false
+	_, err := c.waitStmt.ExecContext(ctx, arrayText(queues), interval(longest))
+	return err
+}
+
+func (c *claims) send(s *session, queues []string, most int, wait, patience time.Duration) ([]*attempt, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, wait+c.grace)
 	defer cancel()
-	rows, err := c.claimStmt.QueryContext(ctx, c.queues, most, s.id, interval(wait))
+	rows, err := c.claimStmt.QueryContext(ctx, arrayText(queues), most, s.id, interval(wait), milliseconds(patience))
 	if err != nil {
 		return nil, err
 	}

@@ -120,6 +120,8 @@ func (e *panicError) Unwrap() error {
 	return err
 }
 
+const lockNotAvailable = "55P03"
+
 // sqlState returns the SQLSTATE of an error of the server, as lib/pq and pgx have it, or "".
 func sqlState(err error) string {
 	var of interface{ SQLState() string }
@@ -137,13 +139,29 @@ func isConnectionError(err error) bool {
 }
 
 // isTransient reports whether the same statement may do another time: after a connection
-// error, and after a timeout or a conflict of locks.
+// error, a timeout, a conflict of locks, and where the server lacks something.
 func isTransient(err error) bool {
-	switch sqlState(err) {
-	case "57014", "55P03", "40001", "40P01":
-		return true
+	state := sqlState(err)
+	for _, class := range []string{"40", "53", "57", "58"} {
+		if strings.HasPrefix(state, class) {
+			return true
+		}
 	}
-	return isConnectionError(err)
+	return state == lockNotAvailable || isConnectionError(err)
+}
+
+// isRefusal reports whether a call may fare better without one of its queues: that one is not
+// there or not for this role, it is locked, or it has no room. A session that is over and a
+// statement that was cancelled are of no queue.
+func isRefusal(err error) bool {
+	if err == nil || isConnectionError(err) {
+		return false
+	}
+	switch state := sqlState(err); state {
+	case "55000", "57014", "40001", "40P01":
+		return false
+	}
+	return true
 }
 
 // isHopeless reports whether no later try will do: no such queue, role, database or

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Hooks are functions that are told what happens. Each may be nil. They are called in the
-// goroutine of what they are told of, so one that takes long holds that up. In a runner a
-// panic of a hook is logged, and nothing else suffers from it. Where there are several Hooks,
-// they are called in their order.
+// Hooks are functions that are told what happens. Each may be nil. They are called in a
+// goroutine of what they are told of, so one that takes long holds that up, and nothing else.
+// In a runner a panic of a hook is logged. Where there are several Hooks, they are called in
+// their order.
 //
 // What a runner tells of one task comes in this order: Before; then Failed and Dead, or
 // Lost, if that is how it ended; then After.
@@ -37,7 +37,8 @@ type Hooks struct {
 	// as that is known, be it that the handler goes on.
 	Lost func(ctx context.Context, task *Task, reason error)
 
-	// Start and Stop are called when a runner begins and when it has ended.
+	// Start and Stop are called when a runner begins and when it has ended. A runner that
+	// stops waits no longer than StopTimeout for either.
 	Start func(ctx context.Context, runner *Runner)
 	Stop  func(ctx context.Context, runner *Runner)
 }

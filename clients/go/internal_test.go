@@ -3,6 +3,7 @@ package pgfairq
 // What needs no server. Seen to fail:
 // - "Connection strings": the first port for each host
 // - "Merging options": the arguments' own before those of the call
+// - "Attendance": without its doubt, all that are due are called for each time
 
 import (
 	"context"
@@ -223,7 +224,7 @@ func TestPace(t *testing.T) {
 	p := newPace(RunnerConfig{Concurrency: 4, Prefetch: 100})
 	expect := func(what string, most int, idle bool) {
 		t.Helper()
-		if gotMost, gotIdle, _ := p.wanted(0); gotMost != most || gotIdle != idle {
+		if gotMost, gotIdle, _ := p.wanted(0, 0); gotMost != most || gotIdle != idle {
 			t.Errorf("%s: %d, %v instead of %d, %v", what, gotMost, gotIdle, most, idle)
 		}
 	}
@@ -237,21 +238,24 @@ func TestPace(t *testing.T) {
 	expect("as many as begin within 20 ms", 1+80, true)
 	p.end(time.Second)
 	expect("one was slow", 2, true)
-	if most, _, _ := p.wanted(1000); most != 0 {
+	if most, _, _ := p.wanted(1000, 0); most != 0 {
 		t.Errorf("%d while many are not settled", most)
 	}
 	p.end(time.Millisecond)
 	p.end(time.Millisecond)
-	if _, _, quiet := p.wanted(0); !quiet {
+	if most, _, _ := p.wanted(1000, 1000); most == 0 {
+		t.Error("those that wait keep others from being claimed")
+	}
+	if _, _, quiet := p.wanted(0, 0); !quiet {
 		t.Error("not quiet")
 	}
-	if _, _, quiet := p.wanted(1); quiet {
+	if _, _, quiet := p.wanted(1, 0); quiet {
 		t.Error("quiet while one is not settled")
 	}
 }
 
 func TestTheGuide(t *testing.T) {
-	g := newGuide(nil, RunnerConfig{Queues: []string{"a"}})
+	g := newGuide(nil, RunnerConfig{}, newAttendance([]string{"a"}, nil))
 	if g.dueIn() != forever {
 		t.Error("it asks although it does not know that there is a proxy")
 	}
@@ -272,5 +276,95 @@ func TestTheGuide(t *testing.T) {
 	g.found(at, 0)
 	if d := g.dueIn(); d > 750*time.Millisecond {
 		t.Errorf("due in %s although the node has become empty", d)
+	}
+}
+
+func TestAttendance(t *testing.T) {
+	refused := map[string]bool{"b": true, "c": true}
+	var calls, put []string
+	var a *attendance
+	a = newAttendance([]string{"a", "b", "c", "d"}, func(queue string, err error, pause time.Duration) {
+		put = append(put, queue)
+		a.away[queue].until = time.Now().Add(time.Hour)
+		if pause < firstAbsence/2 || pause > longestAbsence {
+			t.Errorf("put off for %s", pause)
+		}
+	})
+	alone := func(queue string) (bool, error) { return true, refusalOf(refused, queue) }
+	together := func(queues []string) error {
+		calls = append(calls, strings.Join(queues, ""))
+		return refusalOf(refused, queues...)
+	}
+	dueNow := func() {
+		for _, one := range a.away {
+			one.until = time.Time{}
+		}
+	}
+	call := func() (string, error) {
+		calls, put = nil, nil
+		err := a.call(alone, together)
+		return fmt.Sprint(calls, put), err
+	}
+	for n, want := range []string{"[abcd a] [b]", "[a] [c]", "[ad] []", "[ad] []"} {
+		if got, err := call(); got != want || err != nil {
+			t.Errorf("call %d: %s, %v instead of %s", n, got, err, want)
+		}
+	}
+	delete(refused, "c")
+	dueNow()
+	if got, _ := call(); got != "[ad] [b]" {
+		t.Errorf("one refused queue a call: %s", got)
+	}
+	if got, _ := call(); got != "[acd] []" || a.dueIn() <= 0 || a.dueIn() == forever {
+		t.Errorf("one that is there again: %s, %s", got, a.dueIn())
+	}
+	for _, queue := range a.queues {
+		refused[queue] = true
+	}
+	if got, err := call(); !errors.Is(err, errAllAway) || got != "[acd] [a c d]" {
+		t.Errorf("all are refused: %s, %v", got, err)
+	}
+	gone := &hopeless{"08006", "gone"}
+	a = newAttendance([]string{"a", "b"}, nil)
+	if err := a.call(alone, func([]string) error { return gone }); err != gone || len(a.away) != 0 {
+		t.Errorf("a lost connection: %v, %v", err, a.away)
+	}
+	several := &hopeless{"42883", "of no queue"}
+	delete(refused, "a")
+	delete(refused, "b")
+	if err := a.call(alone, func([]string) error { return several }); err != several || len(a.there()) != 2 {
+		t.Errorf("what is of no queue: %v, %v", err, a.there())
+	}
+}
+
+func refusalOf(refused map[string]bool, queues ...string) error {
+	for _, queue := range queues {
+		if refused[queue] {
+			return &hopeless{"42704", queue}
+		}
+	}
+	return nil
+}
+
+func TestWhatErrorsSay(t *testing.T) {
+	for state, want := range map[string]string{
+		"": "transient", "08006": "transient", "57P01": "transient", "57014": "transient", "40001": "transient",
+		"53200": "transient refusal", "53400": "transient refusal", "58030": "transient refusal", "55P03": "transient refusal",
+		"23514": "refusal", "42501": "refusal", "42704": "refusal", "P0001": "refusal", "22P02": "refusal", "55000": "",
+	} {
+		var err error = &hopeless{state, "x"}
+		var said []string
+		if isTransient(err) {
+			said = append(said, "transient")
+		}
+		if isRefusal(err) {
+			said = append(said, "refusal")
+		}
+		if got := strings.Join(said, " "); got != want {
+			t.Errorf("%s is %q instead of %q", state, got, want)
+		}
+	}
+	if isRefusal(nil) {
+		t.Error("no error is a refusal")
 	}
 }

@@ -43,10 +43,11 @@ func newPace(config RunnerConfig) pace {
 
 // wanted returns how many tasks to claim, for workers that are free and some ahead;
 // whether a worker is free, so that it is worth waiting; and whether nothing is under way.
-func (p *pace) wanted(unsettled int) (most int, idle, quiet bool) {
+// Those that wait to be settled do not count for the limit: their queues are put off.
+func (p *pace) wanted(unsettled, waiting int) (most int, idle, quiet bool) {
 	p.paceMu.Lock()
 	defer p.paceMu.Unlock()
-	if limit := p.concurrency + p.prefetch; unsettled > mostUnsettled && unsettled > limit {
+	if limit := p.concurrency + p.prefetch; unsettled-waiting > mostUnsettled && unsettled-waiting > limit {
 		return 0, false, false
 	}
 	free := p.concurrency - p.busy

@@ -100,7 +100,7 @@ type node struct {
 type guide struct {
 	db     *sql.DB
 	open   func(connection string) (*sql.DB, error)
-	queues string
+	queues *attendance
 
 	mu        sync.Mutex
 	known     bool // whether it is a proxy
@@ -116,8 +116,8 @@ type unreachedNode struct {
 	pause backoff
 }
 
-func newGuide(db *sql.DB, config RunnerConfig) *guide {
-	return &guide{db: db, open: config.OpenNode, queues: arrayText(config.Queues),
+func newGuide(db *sql.DB, config RunnerConfig, queues *attendance) *guide {
+	return &guide{db: db, open: config.OpenNode, queues: queues,
 		pause: 2 * time.Second, unreached: make(map[int]*unreachedNode)}
 }
 
@@ -134,7 +134,8 @@ func (g *guide) dueIn() time.Duration {
 }
 
 // ask returns the node to work at, for a runner that has this session at another, or nil if
-// the database is no proxy.
+// the database is no proxy. But for the first time it is that for the queues that are not put
+// off.
 func (g *guide) ask(ctx context.Context, session string) (*node, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,7 +144,8 @@ func (g *guide) ask(ctx context.Context, session string) (*node, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, proxyPatience)
 	defer cancel()
-	if !g.known {
+	first := !g.known
+	if first {
 		if err := g.db.QueryRowContext(ctx, isProxySQL).Scan(&g.isProxy); err != nil {
 			return nil, err
 		}
@@ -165,8 +167,10 @@ func (g *guide) ask(ctx context.Context, session string) (*node, error) {
 	sort.Ints(but)
 	var answer node
 	var pause float64
-	err := g.db.QueryRowContext(ctx, workerNodeSQL, g.queues, optional(session), arrayText(but)).
-		Scan(&answer.number, &answer.connection, &answer.ready, &pause)
+	err := g.queues.callTogether(first, func(queues []string) error {
+		return g.db.QueryRowContext(ctx, workerNodeSQL, arrayText(queues), optional(session), arrayText(but)).
+			Scan(&answer.number, &answer.connection, &answer.ready, &pause)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -21,16 +21,7 @@ const queuesSQL = `SELECT q.queue, format('%I.%I', n.nspname, c.relname),
 	JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE q.queue = ANY ($1::text[])`
 
-const (
-	mostQueues = 32
-
-	// What is under way at the server when a runner stops has so long to answer.
-	lastAnswers = 5 * time.Second
-
-	// While a claim that waits is to be ended it is cancelled so often: a cancel may
-	// come between two statements.
-	cancelPause = 50 * time.Millisecond
-)
+const mostQueues = 32
 
 // RunnerConfig are the settings of a [Runner].
 type RunnerConfig struct {
@@ -81,7 +72,9 @@ type Runner struct {
 	workers *Workers
 	log     Logger
 	home    *place
-	guide   *guide
+
+	attended *attendance
+	guide    *guide
 
 	started  atomic.Bool
 	stopping chan struct{} // closed by stop
@@ -99,6 +92,8 @@ type Runner struct {
 	active   map[*attempt]struct{} // in the hands of workers
 	leaving  sync.WaitGroup
 	claiming bool
+
+	telling atomic.Int64 // hooks are called of so many attempts beside their workers
 }
 
 // NewRunner returns a runner of workers. The pool needs three connections, for the session,
@@ -127,11 +122,13 @@ func NewRunner(db *sql.DB, workers *Workers, config RunnerConfig) (*Runner, erro
 			most, needed)
 	}
 	r := &Runner{
-		config: config, workers: workers, log: config.Logger, guide: newGuide(db, config),
+		config: config, workers: workers, log: config.Logger,
 		stopping: make(chan struct{}), hurrying: make(chan struct{}), ended: make(chan struct{}),
 		bell: make(chan struct{}, 1), pace: newPace(config),
 		sessions: make(map[*session]struct{}), active: make(map[*attempt]struct{}),
 	}
+	r.attended = newAttendance(config.Queues, r.queueIsPutOff)
+	r.guide = newGuide(db, config, r.attended)
 	r.home = r.placeOf(db, nil)
 	return r, nil
 }
@@ -202,7 +199,7 @@ func (r *Runner) placeOf(db *sql.DB, at *node) *place {
 	if timeout < lastAnswers {
 		timeout = lastAnswers
 	}
-	p.settler = &settler{place: p, timeout: timeout, changed: r.ring, onError: func(err error) {
+	p.settler = &settler{place: p, timeout: timeout, aside: newAside(), changed: r.ring, onError: func(err error) {
 		r.log.Warn("cannot settle; trying again", "err", err)
 	}}
 	return p
@@ -224,40 +221,6 @@ func (r *Runner) Run(ctx context.Context) error { return r.run(ctx, false) }
 
 // Drain is [Runner.Run] until nothing is left that could be claimed, and all is done.
 func (r *Runner) Drain(ctx context.Context) error { return r.run(ctx, true) }
-
-// Stop ends Run as the end of its context does, and returns when that has returned. When
-// ctx ends first, workers have no more time: their tasks are given back at once, and the
-// error is that of ctx.
-func (r *Runner) Stop(ctx context.Context) error {
-	r.stop()
-	if r.started.CompareAndSwap(false, true) {
-		close(r.ended) // it has never run, and never will
-	}
-	select {
-	case <-r.ended:
-		return nil
-	case <-ctx.Done():
-	}
-	r.hurry.Do(func() { close(r.hurrying) })
-	<-r.ended
-	return ctx.Err()
-}
-
-func (r *Runner) stop() {
-	r.stopOnce.Do(func() {
-		close(r.stopping)
-		time.AfterFunc(r.config.StopTimeout, func() { r.hurry.Do(func() { close(r.hurrying) }) })
-	})
-}
-
-func (r *Runner) isStopping() bool {
-	select {
-	case <-r.stopping:
-		return true
-	default:
-		return false
-	}
-}
 
 func (r *Runner) ring() {
 	select {
@@ -291,21 +254,15 @@ func (r *Runner) run(ctx context.Context, drain bool) error {
 	}()
 	r.log.Info("runner starts", "name", r.config.Name, "queues", strings.Join(r.config.Queues, ","),
 		"concurrency", r.config.Concurrency)
-	r.eachHook("Start", func(h Hooks) {
-		if h.Start != nil {
-			h.Start(r.values, r)
-		}
-	})
+	r.announce("Start", r.hurrying, func(h Hooks) func(context.Context, *Runner) { return h.Start })
 	over := make(chan struct{})
 	go r.chores(over)
 	err := r.serve(drain)
 	close(over)
 	r.shutDown()
-	r.eachHook("Stop", func(h Hooks) {
-		if h.Stop != nil {
-			h.Stop(r.values, r)
-		}
-	})
+	last := make(chan struct{})
+	defer time.AfterFunc(r.config.StopTimeout, func() { close(last) }).Stop()
+	r.announce("Stop", last, func(h Hooks) func(context.Context, *Runner) { return h.Stop })
 	r.log.Info("runner has stopped", "name", r.config.Name)
 	return err
 }
@@ -316,7 +273,7 @@ func (r *Runner) serve(drain bool) error {
 	first := true
 	var to *node
 	for r.waitForRoom() {
-		s, c, at, err := r.connect(to)
+		s, c, at, err := r.connect(to, first)
 		if err != nil {
 			if first && at == nil && isHopeless(err) {
 				return err
@@ -353,7 +310,8 @@ func (r *Runner) serve(drain bool) error {
 }
 
 // connect opens a session and claims; at a node, if that is where to go, or the proxy says so.
-func (r *Runner) connect(to *node) (s *session, c *claims, at *node, err error) {
+// All queues must be there for the first session.
+func (r *Runner) connect(to *node, first bool) (s *session, c *claims, at *node, err error) {
 	ctx, cancel := r.untilStop()
 	defer cancel()
 	r.giveBackAhead()
@@ -370,12 +328,16 @@ func (r *Runner) connect(to *node) (s *session, c *claims, at *node, err error) 
 		}
 		db.SetMaxIdleConns(r.config.Concurrency + 2)
 		p = r.placeOf(db, at)
+		r.attended.renew()
 	}
 	db := p.db
 	if at == nil && r.config.Direct != nil {
 		db = r.config.Direct
 	}
-	if err = r.checkQueues(ctx, db); err == nil {
+	if first {
+		err = r.checkQueues(ctx, db)
+	}
+	if err == nil {
 		err = p.prepareAll(ctx)
 	}
 	if err == nil {
@@ -420,6 +382,7 @@ func (r *Runner) leave(s *session) {
 	r.mu.Lock()
 	delete(r.sessions, s)
 	r.mu.Unlock()
+	s.place.settler.hurry()
 	r.ring()
 	if err := s.lost(); err != nil {
 		r.log.Warn("the session is over; its tasks are put back", "err", err)
@@ -491,6 +454,9 @@ func (r *Runner) claimUnder(s *session, c *claims, drain bool) (*node, error) {
 		case err == nil:
 		case !s.isAlive():
 			return nil, nil
+		case errors.Is(err, errAllAway) && at == nil:
+			r.waitForChange(s, r.attended.dueIn())
+			continue
 		case at != nil || isConnectionError(err):
 			return nil, err
 		default:
@@ -505,13 +471,13 @@ func (r *Runner) claimUnder(s *session, c *claims, drain bool) (*node, error) {
 		r.handOut(claimed, !idle && len(claimed) < most)
 		switch {
 		case !drain || len(claimed) > 0:
-		case quiet:
+		case quiet && r.attended.dueIn() == forever:
 			if following := r.following(s); following != nil && following.ready > 0 {
 				return following, nil
 			}
 			r.stop()
 		default:
-			r.waitForChange(s, r.guide.dueIn())
+			r.waitForChange(s, shorter(r.guide.dueIn(), r.attended.dueIn()))
 		}
 	}
 	return nil, nil
@@ -557,29 +523,6 @@ func (r *Runner) isClaiming() bool {
 	return r.claiming
 }
 
-// endWait ends a claim that waits when the runner stops or the session is over.
-func (r *Runner) endWait(s *session, c *claims, ended chan struct{}) {
-	select {
-	case <-ended:
-		return
-	case <-s.over:
-		c.cancel()
-		return
-	case <-r.stopping:
-	}
-	for end := time.Now().Add(lastAnswers); time.Now().Before(end); {
-		if r.isClaiming() {
-			s.cancelBackend(c.pid)
-		}
-		select {
-		case <-ended:
-			return
-		case <-time.After(cancelPause):
-		}
-	}
-	c.cancel()
-}
-
 // handOut gives claimed tasks to workers.
 func (r *Runner) handOut(claimed []*attempt, short bool) {
 	r.pace.add(claimed, short)
@@ -617,61 +560,4 @@ func (r *Runner) chores(over chan struct{}) {
 			r.giveBack(r.pace.stale(time.Now()))
 		}
 	}
-}
-
-// shutDown lets workers end, gives back the rest, and closes the sessions.
-func (r *Runner) shutDown() {
-	r.stop()
-	r.giveBackAhead()
-	r.waitUntil(r.hurrying, func() bool { return r.pace.running() == 0 })
-	for _, a := range r.attempts() {
-		a.lose(ErrStopped)
-	}
-	last := make(chan struct{})
-	timer := time.AfterFunc(lastAnswers, func() { close(last) })
-	defer timer.Stop()
-	r.waitUntil(last, func() bool {
-		for _, a := range r.attempts() {
-			if a.isSettling() {
-				return false
-			}
-		}
-		return true
-	})
-	r.mu.Lock()
-	var open []*session
-	for s := range r.sessions {
-		open = append(open, s)
-	}
-	r.mu.Unlock()
-	for _, s := range open {
-		ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
-		s.place.settler.idle(ctx)
-		cancel()
-		s.close()
-	}
-	r.leaving.Wait()
-	r.home.close()
-}
-
-// waitUntil waits for a condition of which the bell tells, or for the end of patience.
-func (r *Runner) waitUntil(end chan struct{}, condition func() bool) {
-	for !condition() {
-		select {
-		case <-r.bell:
-		case <-end:
-			return
-		}
-	}
-}
-
-// attempts returns those that workers have.
-func (r *Runner) attempts() []*attempt {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	some := make([]*attempt, 0, len(r.active))
-	for a := range r.active {
-		some = append(some, a)
-	}
-	return some
 }

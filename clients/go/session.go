@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -14,7 +13,7 @@ import (
 const (
 	openSessionSQL  = "SELECT fairq.open_session($1, $2::interval, bound => true)::text"
 	heartbeatSQL    = "SELECT fairq.heartbeat($1::uuid)"
-	stillOursSQL    = "SELECT fairq.extend_many($1::uuid[])::text"
+	stillOursSQL    = "SELECT fairq.extend_many($1::uuid[])::text " + fromBound
 	closeSessionSQL = "SELECT fairq.close_session($1::uuid)"
 	cancelSQL       = "SELECT pg_cancel_backend($1::int)"
 
@@ -34,7 +33,7 @@ func ownConn(ctx context.Context, db *sql.DB, lockTimeout time.Duration) (*sql.C
 		return nil, 0, err
 	}
 	var ignored sql.NullString
-	err = conn.QueryRowContext(ctx, settingsSQL, strconv.FormatInt(lockTimeout.Milliseconds(), 10)).
+	err = conn.QueryRowContext(ctx, settingsSQL, milliseconds(lockTimeout)).
 		Scan(&pid, &ignored, &ignored, &ignored)
 	if err != nil {
 		hangUp(conn)
@@ -163,29 +162,38 @@ func (s *session) beat(sent, last time.Time) error {
 	return s.look(ctx, sent)
 }
 
-// look finds the tasks that were cancelled, or whose queue is gone.
+// look finds the tasks that were cancelled, or whose queue is gone: of each queue by itself,
+// since one may be locked, or not for this role any more. All of them take no more than an
+// interval between heartbeats.
 func (s *session) look(ctx context.Context, sent time.Time) error {
-	var old []*attempt
-	var receipts []string
+	old := make(map[string][]*attempt)
 	s.mu.Lock()
 	for a := range s.held {
 		if a.isRunning() && sent.Sub(a.claimed) >= beatInterval(s.ttl) {
-			old = append(old, a)
-			receipts = append(receipts, a.receipt)
+			old[a.task.Queue] = append(old[a.task.Queue], a)
 		}
 	}
 	s.mu.Unlock()
-	if len(old) == 0 {
-		return nil
+	for _, some := range old {
+		patience := shorter(alonePatience, beatInterval(s.ttl)/time.Duration(len(old)))
+		if err := s.lookAt(ctx, some, patience); err != nil && isConnectionError(err) {
+			return fmt.Errorf("the heartbeat failed: %w", err)
+		}
+		// else it is not known, and asked for again with the next heartbeat
 	}
-	ours, err := receiptSet(s.conn.QueryContext(ctx, stillOursSQL, arrayText(receipts)))
-	if state := sqlState(err); state == "55P03" || state == "57014" {
-		return nil // not known while the table is locked: asked again with the next one
+	return nil
+}
+
+func (s *session) lookAt(ctx context.Context, some []*attempt, patience time.Duration) error {
+	receipts := make([]string, len(some))
+	for n, a := range some {
+		receipts[n] = a.receipt
 	}
+	ours, err := receiptSet(s.conn.QueryContext(ctx, stillOursSQL, arrayText(receipts), milliseconds(patience)))
 	if err != nil {
-		return fmt.Errorf("the heartbeat failed: %w", err)
+		return err
 	}
-	for _, a := range old {
+	for _, a := range some {
 		if !ours[a.receipt] {
 			a.lose(fmt.Errorf("%w: the task was cancelled, or its lease has run out", ErrLeaseLost))
 		}

@@ -35,7 +35,14 @@ type settlement struct {
 	attempt *attempt
 	verdict verdict
 	unsure  bool // a transaction that has acknowledged may still be open at the server
-	tries   int
+	last    bool // if it is refused nothing else is tried
+
+	// Of one that is settled alone.
+	due    time.Time // not before
+	tries  int
+	doubts int // answers that it is not ours, which may be untrue
+	pause  backoff
+	waits  bool // for a lock, or until it is due
 
 	// settled is called once. Not mine: the lease was lost, or nobody can say. dead: it
 	// was the last attempt.
@@ -43,11 +50,16 @@ type settlement struct {
 }
 
 const (
-	ackManySQL = "SELECT fairq.ack_many($1::uuid[])::text"
+	// How long a statement waits for a lock: for itself alone, and in one trip. What it does
+	// asks for what has set that, or comes after it in the list, so it is done later.
+	fromBound   = "FROM (SELECT set_config('lock_timeout', $2, true) OFFSET 0) AS bound (patience)"
+	fromRecords = fromBound + ` CROSS JOIN LATERAL
+		jsonb_to_recordset(CASE WHEN bound.patience IS NOT NULL THEN $1::jsonb END) AS t `
+
+	ackManySQL = "SELECT fairq.ack_many($1::uuid[])::text " + fromBound
 
 	ackResultsSQL = `WITH keeping AS MATERIALIZED (SELECT queue FROM fairq.queues WHERE keep_done > '0')
-		SELECT receipt::text
-		FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, queue text, result jsonb)
+		SELECT receipt::text ` + fromRecords + `(receipt uuid, queue text, result jsonb)
 		WHERE fairq.ack(receipt, CASE WHEN queue IN (SELECT queue FROM keeping) THEN result END)`
 
 	// Before the answer the task counts one attempt less than after it.
@@ -56,35 +68,27 @@ const (
 				t.final OR t.most > 0 AND s.attempts + 1 >= t.most AS final,
 				t.final OR t.most > 0 AND s.attempts + 1 >= t.most
 				OR s.max_attempts > 0 AND s.attempts + 1 >= s.max_attempts AS dead
-			FROM jsonb_to_recordset($1::jsonb) AS t
+			` + fromRecords + `
 				(receipt uuid, queue text, id bigint, error text, delay interval, final boolean, most int)
 			CROSS JOIN LATERAL fairq.get_task(t.queue, t.id) s OFFSET 0) answers
 		WHERE fairq.nack(receipt, error, delay => CASE WHEN NOT final THEN delay END, final => final)`
 
-	releaseSQL = `SELECT receipt::text
-		FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, delay interval)
+	releaseSQL = `SELECT receipt::text ` + fromRecords + `(receipt uuid, delay interval)
 		WHERE fairq.release(receipt, delay)`
 
 	// Only the holder of a lease cancels the task.
-	cancelOursSQL = `SELECT receipt::text
-		FROM jsonb_to_recordset($1::jsonb) AS t (receipt uuid, queue text, id bigint)
+	cancelOursSQL = `SELECT receipt::text ` + fromRecords + `(receipt uuid, queue text, id bigint)
 		WHERE CASE WHEN fairq.extend(receipt) IS NOT NULL
 			THEN fairq.cancel(queue, id) ELSE false END`
 )
 
 var verdictSQL = [verdictKinds]string{ackManySQL, ackResultsSQL, nackSQL, releaseSQL, cancelOursSQL}
 
-const (
-	mostAtOnce = 1000
-
-	// One that was refused and is unsure is tried again, so often and at such intervals.
-	unsureTries = 30
-	unsurePause = 200 * time.Millisecond
-)
+const mostAtOnce = 1000
 
 // settler settles in batches: what is given while a statement is under way goes with the
-// next one. Nothing waits for a batch to fill. A batch of which one cannot be settled is
-// settled one by one.
+// next one. Nothing waits for a batch to fill. A batch that is refused, or waits for a lock,
+// is put aside, where each is settled alone.
 type settler struct {
 	place   *place
 	timeout time.Duration
@@ -94,54 +98,54 @@ type settler struct {
 	mu       sync.Mutex
 	pending  []*settlement
 	underWay int
-	again    int           // that wait to be tried again
-	working  chan struct{} // closed when there is nothing more to do; nil while there is nothing
+	working  bool
+	aside    aside
 }
 
 func (s *settler) add(one *settlement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addLocked(one)
-}
-
-func (s *settler) addLocked(one *settlement) {
+	if !one.due.IsZero() {
+		s.noteWaits(one, true)
+	}
+	if s.aside.waiting[one.attempt.task.Queue] > 0 {
+		s.putAside(one)
+		return
+	}
 	s.pending = append(s.pending, one)
-	if s.working == nil {
-		s.working = make(chan struct{})
-		go s.work(s.working)
+	if !s.working {
+		s.working = true
+		go s.work()
 	}
 }
 
-func (s *settler) unsettled() int {
+// unsettled returns how many there are, and how many of them wait for locks, or for their time.
+func (s *settler) unsettled() (count, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pending) + s.underWay + s.again
+	for _, some := range s.aside.waiting {
+		waiting += some
+	}
+	return len(s.pending) + s.underWay + s.aside.count(), waiting
 }
 
 // idle returns when all that was added is settled, or when the context ends.
 func (s *settler) idle(ctx context.Context) {
+	ticker := time.NewTicker(idlePause)
+	defer ticker.Stop()
 	for {
-		s.mu.Lock()
-		working, again := s.working, s.again
-		s.mu.Unlock()
-		if working == nil && again == 0 {
+		if count, _ := s.unsettled(); count == 0 {
 			return
 		}
-		var tick <-chan time.Time
-		if working == nil {
-			tick = time.After(unsurePause)
-		}
 		select {
-		case <-working:
-		case <-tick:
+		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (s *settler) work(done chan struct{}) {
-	defer close(done)
+func (s *settler) work() {
 	for {
 		batch := s.take()
 		s.changed()
@@ -158,7 +162,7 @@ func (s *settler) take() []*settlement {
 	defer s.mu.Unlock()
 	s.underWay = 0
 	if len(s.pending) == 0 {
-		s.working = nil
+		s.working = false
 		return nil
 	}
 	kind := s.pending[0].verdict.kind
@@ -177,61 +181,48 @@ func (s *settler) take() []*settlement {
 func (s *settler) settle(batch []*settlement) {
 	pause := backoff{first: 50 * time.Millisecond, longest: 2 * time.Second}
 	for {
-		var alive []*settlement
-		for _, one := range batch {
-			if one.attempt.session.isAlive() {
-				alive = append(alive, one)
-			} else {
-				one.settled(false, false, nil)
-			}
-		}
-		if len(alive) == 0 {
+		if batch = living(batch); len(batch) == 0 {
 			return
 		}
-		mine, err := s.send(alive)
+		mine, err := s.send(batch, lockPatience)
 		switch {
 		case err == nil:
-			s.tell(alive, mine)
-			return
-		case !isTransient(err) && len(alive) == 1:
-			alive[0].settled(false, false, err)
-			return
-		case !isTransient(err):
-			for _, one := range alive {
-				s.settle([]*settlement{one})
+			for _, one := range batch {
+				s.tell(one, mine)
 			}
+			return
+		case !isConnectionError(err):
+			s.part(batch, err)
 			return
 		}
 		s.onError(err)
-		alive[0].attempt.session.doubt()
+		batch[0].attempt.session.doubt()
 		time.Sleep(pause.next())
-		batch = alive
 	}
 }
 
-func (s *settler) tell(batch []*settlement, mine map[string]bool) {
+// living returns those whose session lives, and tells the others that they are lost.
+func living(batch []*settlement) []*settlement {
+	var alive []*settlement
 	for _, one := range batch {
-		dead, ok := mine[one.attempt.receipt]
-		if !ok && one.unsure && one.tries < unsureTries {
-			s.later(one)
-			continue
+		if one.attempt.session.isAlive() {
+			alive = append(alive, one)
+		} else {
+			one.settled(false, false, nil)
 		}
-		one.settled(ok, dead, nil)
 	}
+	return alive
 }
 
-// later adds one again: the server may not have seen yet that its connection is gone.
-func (s *settler) later(one *settlement) {
-	one.tries++
-	s.mu.Lock()
-	s.again++
-	s.mu.Unlock()
-	time.AfterFunc(unsurePause, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.again--
-		s.addLocked(one)
-	})
+// tell tells one what the server has said of some.
+func (s *settler) tell(one *settlement, mine map[string]bool) {
+	dead, ok := mine[one.attempt.receipt]
+	if !ok && one.unsure && one.doubts < unsureTries {
+		one.doubts++
+		s.again(one, unsurePause)
+		return
+	}
+	one.settled(ok, dead, nil)
 }
 
 // A record is what the statements read, as JSON.
@@ -248,7 +239,7 @@ type record struct {
 
 // send settles some of one kind. It returns the receipts that were ours, and whether their
 // tasks are dead now.
-func (s *settler) send(batch []*settlement) (map[string]bool, error) {
+func (s *settler) send(batch []*settlement, patience time.Duration) (map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
 	kind := batch[0].verdict.kind
@@ -256,7 +247,7 @@ func (s *settler) send(batch []*settlement) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.place.query(ctx, verdictSQL[kind], argument)
+	rows, err := s.place.query(ctx, verdictSQL[kind], argument, milliseconds(patience))
 	if err != nil {
 		return nil, err
 	}

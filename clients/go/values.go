@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -29,6 +30,9 @@ func Ptr[T any](value T) *T { return &value }
 func interval(d time.Duration) string {
 	return fmt.Sprintf("%d.%06d s", d/time.Second, d%time.Second/time.Microsecond)
 }
+
+// milliseconds returns a duration as the settings of a server have it.
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // optionalInterval returns nil for 0, which stands for what is not given.
 func optionalInterval(what string, d time.Duration) (any, error) {

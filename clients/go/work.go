@@ -127,44 +127,67 @@ func (r *Runner) verdictOf(a *attempt, opts WorkerOpts, err *error) (v verdict, 
 }
 
 func (r *Runner) settle(a *attempt, v verdict, end End, unsure bool) {
-	settled := func(mine, dead bool, err error) {
+	r.submit(&settlement{attempt: a, verdict: v, unsure: unsure}, end)
+}
+
+func (r *Runner) submit(one *settlement, end End) {
+	a := one.attempt
+	one.settled = func(mine, dead bool, err error) {
 		switch {
-		case err != nil && (v.kind != releaseVerdict || v.delay > 0):
-			r.refused(a, v, err, end.Duration)
+		case err != nil && !one.last:
+			r.refused(one, err, end)
 		case mine:
 			a.end()
 			if dead {
 				end.Outcome = OutcomeDead
 			}
-			r.tellEnd(a, end)
+			r.tell(func() { r.tellEnd(a, end) })
 		default:
-			r.lostAtLast(a, fmt.Errorf("%w, or it is not known whether the task was settled", ErrLeaseLost), end.Duration)
+			reason := fmt.Errorf("%w, or it is not known whether the task was settled", ErrLeaseLost)
+			if err != nil {
+				reason = fmt.Errorf("the task cannot be given back, and stays leased until the session is over: %w", err)
+			}
+			r.lostAtLast(a, reason, end.Duration)
 		}
 	}
-	a.place.settler.add(&settlement{attempt: a, verdict: v, unsure: unsure, settled: settled})
+	a.place.settler.add(one)
 }
 
-// refused is for what the server does not take, such as a result that no jsonb can hold: the
-// attempt has failed. If it does not even take that, the task is given back.
-func (r *Runner) refused(a *attempt, v verdict, err error, took time.Duration) {
+// refused is for what the server does not take, such as a result that no jsonb can hold, or an
+// error that a constraint of the table refuses: the attempt has failed, with what may be said of
+// it. If the server takes no failure either, the task is given back, after a while, since it runs
+// again at once then.
+func (r *Runner) refused(one *settlement, err error, end End) {
+	a, v := one.attempt, one.verdict
 	r.log.Warn("the server refuses what is said of a task", append(a.attributes(), "err", err)...)
-	if v.kind == cancelVerdict || v.kind == nackVerdict && !v.delays {
-		r.settle(a, verdict{kind: releaseVerdict}, End{OutcomeSnoozed, err, took}, false)
+	if v.kind != nackVerdict {
+		end.Err = err
+	}
+	bare := v.kind == nackVerdict && !v.delays && v.err == ""
+	if v.kind == cancelVerdict || bare {
+		end.Outcome = OutcomeSnoozed
+		back := &settlement{attempt: a, verdict: verdict{kind: releaseVerdict}, last: true,
+			due: time.Now().Add(around(refusedPause, 0.5, 1))}
+		r.submit(back, end)
 		return
 	}
-	text := errorText(err)
-	if v.err != "" {
-		text = v.err + "\n" + text
+	failed := verdict{kind: nackVerdict, final: v.final, most: v.most}
+	if v.kind != nackVerdict || v.delays {
+		if failed.err = errorText(err); v.err != "" {
+			failed.err = v.err + "\n" + failed.err
+		}
 	}
-	failed := verdict{kind: nackVerdict, err: text, final: v.final, most: v.most}
-	r.settle(a, failed, End{OutcomeFailed, err, took}, false)
+	end.Outcome = OutcomeFailed
+	r.submit(&settlement{attempt: a, verdict: failed}, end)
 }
 
 // lostAtLast is for a task whose handler has ended, and that was not ours any more.
 func (r *Runner) lostAtLast(a *attempt, reason error, took time.Duration) {
 	a.end()
-	r.tellLost(a, reason)
-	r.tellEnd(a, End{OutcomeLost, reason, took})
+	r.tell(func() {
+		r.tellLost(a, reason)
+		r.tellEnd(a, End{OutcomeLost, reason, took})
+	})
 }
 
 // --- what is told ---
@@ -186,6 +209,36 @@ func (r *Runner) eachHook(what string, call func(Hooks)) {
 			call(hooks)
 		}()
 	}
+}
+
+// announce calls a hook of each Hooks about the runner itself. It does not wait for them
+// beyond the end of patience.
+func (r *Runner) announce(what string, end <-chan struct{}, of func(Hooks) func(context.Context, *Runner)) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.eachHook(what, func(h Hooks) {
+			if call := of(h); call != nil {
+				call(r.values, r)
+			}
+		})
+	}()
+	select {
+	case <-done:
+	case <-end:
+		r.log.Warn("a hook has not returned; the runner goes on without it", "hook", what)
+	}
+}
+
+// tell calls hooks of an attempt where its worker has ended. Not where it was settled, or a
+// hook that takes long would hold up the settlements of others.
+func (r *Runner) tell(hooks func()) {
+	r.telling.Add(1)
+	go func() {
+		defer r.ring()
+		defer r.telling.Add(-1)
+		hooks()
+	}()
 }
 
 // before returns the context of the handler, with what the hooks have put on it.

@@ -124,6 +124,13 @@ class RetriedOfUserJob < RetriedJob
   fairq subgroup: "ann"
 end
 
+class FailedJob < ApplicationJob
+  def perform
+    Jobs.mark("begun #{Process.clock_gettime(Process::CLOCK_MONOTONIC)}")
+    raise Flaky, "not today"
+  end
+end
+
 class Broken < StandardError; end
 class Odd < Broken; end
 

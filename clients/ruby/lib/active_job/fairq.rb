@@ -17,6 +17,7 @@ module ActiveJob
 
   module Fairq
     autoload :Answers, "active_job/fairq/answers"
+    autoload :Attendance, "active_job/fairq/attendance"
     autoload :Backtrace, "active_job/fairq/backtrace"
     autoload :PgDatabase, "active_job/fairq/pg_database"
     autoload :RecordDatabase, "active_job/fairq/record_database"
@@ -27,6 +28,7 @@ module ActiveJob
     autoload :RecurringCommandJob, "active_job/fairq/recurring_command_job"
     autoload :TestHelper, "active_job/fairq/test_helper"
     autoload :Trace, "active_job/fairq/trace"
+    autoload :Verdict, "active_job/fairq/verdict"
     autoload :Worker, "active_job/fairq/worker"
 
     class << self

@@ -66,15 +66,25 @@ module ActiveJob
 
       # The attempt has failed. The task is tried again after the queue's backoff; it is
       # dead if that was its last attempt, or if it was given up. Returns which it is:
-      # failed or dead; lost, if the lease went before the server knew.
+      # failed or dead; lost, if the lease went before the server knew. If the server refuses
+      # the text, the failure goes without it; if it refuses any, the task is given back by and
+      # by, for the thread is needed. The block is told of what goes wrong.
       def failed(error, session)
         pause = 0.05
+        says_why = true
         until session.over?
           begin
-            return settle_failure(error)
+            return settle_failure(error, says_why)
           rescue StandardError => trouble
             yield trouble
-            sleep(pause = [pause * 2, LONGEST_PAUSE].min)
+            if Verdict.passing?(trouble)
+              sleep(pause = [pause * 2, LONGEST_PAUSE].min)
+            elsif says_why
+              says_why = false
+            else
+              session.release_later(@task)
+              return :failed
+            end
           end
         end
         :lost
@@ -119,8 +129,8 @@ module ActiveJob
         raise LeaseLost, "the lease of #{@task} is gone"
       end
 
-      def settle_failure(error)
-        text = ErrorText.of(error)
+      def settle_failure(error, says_why)
+        text = ErrorText.of(error) if says_why
         final = error.is_a?(Unrecoverable) || (@last_error && error.equal?(@last_error))
         return :lost unless @database.call(final ? BURY : NACK, @task.receipt, text) == [["true"]]
 

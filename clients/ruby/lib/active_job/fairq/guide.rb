@@ -28,9 +28,10 @@ module ActiveJob
         theirs.merge(own.compact.reject { |word, _| OF_NODE.include?(word) }, theirs.slice(*OF_NODE, *LIMITS))
       end
 
-      def initialize(address, queues)
+      # attended: an Attendance, for whose queues the proxy is asked.
+      def initialize(address, attended)
         @address = address
-        @queues = queues
+        @attended = attended
         @pause = 2.0
         @next = 0
         @absences = {} # [until, seconds] of nodes by their numbers
@@ -47,7 +48,7 @@ module ActiveJob
         answer = nil
         talk do |pg|
           @proxy = answer_of(pg, ANSWER, IS_PROXY).first.first == "t" if @proxy.nil?
-          answer = answer_of(pg, ANSWER, WORKER_NODE, Queues.array(@queues), session, Queues.array(absent)).first if @proxy
+          answer = @attended.together { |queues| node_for(pg, queues, session) } if @proxy
           answer &&= [answer, pg.conninfo_hash]
         end
         answer && note(*answer)
@@ -79,6 +80,10 @@ module ActiveJob
       end
 
       private
+
+      def node_for(connection, queues, session)
+        answer_of(connection, ANSWER, WORKER_NODE, Queues.array(queues), session, Queues.array(absent)).first
+      end
 
       def note((number, connection, pause), own)
         @pause = pause.to_f

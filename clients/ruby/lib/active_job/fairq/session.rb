@@ -24,8 +24,14 @@ module ActiveJob
 
       WAIT = 5 # seconds that a call waits for tasks
 
+      # How long the statement waits for a lock: for itself alone, and in one trip.
+      BOUND = "(SELECT set_config('lock_timeout', %s, true) OFFSET 0) AS bound (patience)"
+
+      # The claim asks for what has set its patience, so it comes after that.
       CLAIM = "SELECT queue, id, receipt, group_key, subgroup_key, payload::text, headers::text, enqueued_at::text, name, attempt " \
-              "FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid)"
+              "FROM #{format(BOUND, '$4')} CROSS JOIN LATERAL " \
+              "fairq.claim_any(CASE WHEN bound.patience IS NOT NULL THEN $1::text[] END, $2::int, session => $3::uuid)"
+      RELEASE = "SELECT fairq.release_many($1::uuid[]) FROM #{format(BOUND, '$2')}"
 
       # Long jobs and long waits, whatever the role's settings say.
       OPEN = "SELECT fairq.open_session($1, $2::interval, bound => true)"
@@ -33,9 +39,10 @@ module ActiveJob
       NO_TIMEOUTS = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN " \
                     "('statement_timeout', 'idle_session_timeout', 'transaction_timeout')"
 
-      # A claim that waits for a table's lock is no server that hangs. It gives up while there is
-      # time for an answer, also where it has waited for tasks before.
+      # A wait for tasks is no wait for a table's lock.
       LOCK_TIMEOUT = "SELECT set_config('lock_timeout', $1, false)"
+
+      LATER = 10 # seconds until a task is given back that would fail again at once
 
       NODE_PATIENCE = 10 # seconds for an answer where there are other nodes to go to
 
@@ -53,9 +60,10 @@ module ActiveJob
         @lock = Mutex.new
         @changed = ConditionVariable.new
         @connections = []
+        @late = [] # tasks that are given back later, and when
         @beats = connect(address)
         @claims = connect(address)
-        ask(@claims, LOCK_TIMEOUT, (@patience * 500).to_i.to_s)
+        ask(@claims, LOCK_TIMEOUT, milliseconds(Attendance::LOCK_PATIENCE))
         @alive_until = now + ttl
         @id = ask(@beats, OPEN, name, "#{ttl} s").first.first
         @thread = Thread.new { beat }
@@ -69,8 +77,9 @@ module ActiveJob
         @over || now > @alive_until
       end
 
-      def claim(queues, count)
-        ask(@claims, CLAIM, Queues.array(queues), count.to_s, @id).map do |*task, attempt|
+      # patience: how long to wait for a lock.
+      def claim(queues, count, patience)
+        ask(@claims, CLAIM, Queues.array(queues), count.to_s, @id, milliseconds(patience)).map do |*task, attempt|
           Task.new(*task, attempt.to_i)
         end
       end
@@ -88,7 +97,26 @@ module ActiveJob
       end
 
       def release(tasks)
-        ask(@claims, "SELECT fairq.release_many($1::uuid[])", Queues.array(tasks.map(&:receipt))) unless tasks.empty?
+        return if tasks.empty?
+
+        ask(@claims, RELEASE, Queues.array(tasks.map(&:receipt)), milliseconds(Attendance::ALONE_PATIENCE))
+      end
+
+      # The task is given back after a while, by release_late.
+      def release_later(task)
+        @lock.synchronize { @late << [task, now + LATER * (0.5 + rand / 2)] }
+      end
+
+      # Each alone, since one may be refused: that one is tried again.
+      def release_late
+        due = @lock.synchronize { @late.partition { |_, at| at <= now }.then { |some, rest| (@late = rest) && some } }
+        due.each do |task, _|
+          release([task])
+        rescue PG::Error => error
+          raise if Verdict.lost?(error)
+
+          release_later(task)
+        end
       end
 
       # Gives back what is not settled, and counts no attempt. Where that fails, the
@@ -143,6 +171,10 @@ module ActiveJob
         @connections << connection
         connection.exec(NO_TIMEOUTS)
         connection
+      end
+
+      def milliseconds(seconds)
+        (seconds * 1000).to_i.to_s
       end
 
       def ask(connection, sql, *params)

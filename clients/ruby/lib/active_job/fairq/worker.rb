@@ -13,6 +13,7 @@ module ActiveJob
       QUEUES = 32
       FIRST_PAUSE = 0.1
       LONGEST_PAUSE = 10
+      LONGEST_REST = 15 # no longer without a look whether the session is over
       FRAMEWORKS = %w[ActiveSupport ActiveModel ActiveRecord ActiveJob].freeze
       UNWINDING = 2 # seconds for jobs that were interrupted to end
 
@@ -47,7 +48,10 @@ module ActiveJob
         ActiveJob::LogSubscriber.prepend(Backtrace::Log)
         @database = Fairq.database
         RecordDatabase.keep_threads_apart if @database.records?
-        @guide = Guide.new(Fairq.worker_address, @queues)
+        @attended = Attendance.new(@queues) do |queue, error, pause|
+          @logger.error("queue #{queue} is put off for #{pause.round(1)} s: #{ErrorText.head(error)}")
+        end
+        @guide = Guide.new(Fairq.worker_address, @attended)
         @leaving = {} # sessions at nodes that are left, and who waits until their jobs have ended
         @crew = Crew.new(@threads) { |turn| work(turn) }
         @logger.info("#{@threads} threads for #{@queues.join(', ')}")
@@ -112,6 +116,7 @@ module ActiveJob
         @node = @next || @guide.ask(nil)
         @next = nil
         session = open_session(@node)
+        @attended.renew if @node
         prepare
         @session = session
         claim_from(session) until @stopping || session.over? || @next
@@ -120,23 +125,35 @@ module ActiveJob
       end
 
       def claim_from(session)
+        session.release_late
         free = @crew.free(1)
         return if free.zero? || @stopping
         return if @guide.due_in.zero? && (@next = following(session))
 
-        tasks = session.claim(@queues, free)
+        tasks = @attended.claim(free) { |queues, room, patience| session.claim(queues, room, patience) }
+        return rest(@attended.due_in) unless tasks
+
         @guide.found(session.node, tasks.size)
         @pause = FIRST_PAUSE
         if @stopping
           session.release(tasks)
         elsif tasks.empty?
-          session.wait(@queues, @guide.due_in)
+          session.wait(@attended.there, [@guide.due_in, @attended.due_in].min)
         else
           tasks.each { |task| @crew.start(task, session) }
         end
-      rescue PG::QueryCanceled, PG::LockNotAvailable
-        # By stop, or by an administrator; or the table is locked. A claim that was cancelled is given back.
-        nil
+      rescue PG::Error => error
+        cannot_claim(error)
+      end
+
+      # What runs goes on, unless the connection or the session is gone.
+      def cannot_claim(error)
+        raise error if Verdict.lost?(error) || Verdict.session_over?(error)
+        return if @stopping # which has cancelled the claim
+
+        @logger.error("cannot claim: #{ErrorText.head(error)}; trying again in #{@pause.round(1)} s")
+        @attended.doubt if Verdict.of_queue?(error)
+        pause
       end
 
       # Another node, if the worker is to go there. Whoever stays needs no proxy.
@@ -234,9 +251,18 @@ module ActiveJob
       def prepare
         return if @prepared
 
-        @queues.each { |queue| Queues.ensure_there(@database, queue) }
+        @queues.each { |queue| make(queue) }
         @recurring&.apply(@database)
         @prepared = true
+      end
+
+      # One that cannot be made keeps the worker from no other: it is put off then.
+      def make(queue)
+        Queues.ensure_there(@database, queue)
+      rescue StandardError => error
+        raise unless of_database?(error) && Verdict.of_queue?(error)
+
+        @logger.error("cannot make queue #{queue}: #{ErrorText.head(error)}")
       end
 
       def wake_the_claim
@@ -246,8 +272,13 @@ module ActiveJob
         end
       end
 
+      # Until the worker stops, or for some time.
+      def rest(seconds)
+        @lock.synchronize { @changed.wait(@lock, [seconds, LONGEST_REST].min) unless @stopping }
+      end
+
       def pause
-        @lock.synchronize { @changed.wait(@lock, @pause * (0.75 + rand / 2)) unless @stopping }
+        rest(@pause * (0.75 + rand / 2))
         @pause = [@pause * 2, LONGEST_PAUSE].min
       end
 
