@@ -30,6 +30,7 @@ type aside struct {
 	list     []*settlement
 	underWay int
 	working  bool
+	oldest   bool // whose turn it was
 	wake     chan struct{}
 	waiting  map[string]int // how many of a queue wait, and are not just tried
 }
@@ -45,7 +46,8 @@ func (s *settler) full(queue string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if count := s.aside.waiting[queue]; count >= mostWaiting {
-		return &hopeless{lockNotAvailable, fmt.Sprintf("%d tasks of it have ended and wait to be settled", count)}
+		text := fmt.Sprintf("%d tasks of it have ended, and wait to be settled", count)
+		return &hopeless{lockNotAvailable, text}
 	}
 	return nil
 }
@@ -126,8 +128,9 @@ func (s *settler) workAside() {
 	}
 }
 
-// takeAside returns the one that is due and was tried least often; else how long to wait for
-// one: below zero if there is none.
+// takeAside returns one that is due: in turn that which was tried least often and that which has
+// been due for longest, so that neither those that come nor those that wait are kept by others.
+// If none is due it returns how long to wait; below zero: there is none.
 func (s *settler) takeAside() (*settlement, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,23 +140,28 @@ func (s *settler) takeAside() (*settlement, time.Duration) {
 		a.working = false
 		return nil, -1
 	}
-	best, pause := -1, forever
+	a.oldest = !a.oldest
+	best, now := 0, time.Now()
 	for n, one := range a.list {
-		left := time.Until(one.due)
-		switch {
-		case left > 0:
-			pause = shorter(pause, left)
-		case best < 0 || one.tries < a.list[best].tries:
+		if one.before(a.list[best], now, a.oldest) {
 			best = n
 		}
 	}
-	if best < 0 {
-		return nil, pause
-	}
 	one := a.list[best]
+	if left := one.due.Sub(now); left > 0 {
+		return nil, left
+	}
 	a.list = append(a.list[:best:best], a.list[best+1:]...)
 	a.underWay = 1
 	return one, 0
+}
+
+// before reports whether one is to be tried before another one. Those that are due come first.
+func (one *settlement) before(other *settlement, now time.Time, oldest bool) bool {
+	if oldest || one.due.After(now) || other.due.After(now) || one.tries == other.tries {
+		return one.due.Before(other.due)
+	}
+	return one.tries < other.tries
 }
 
 func (s *settler) settleAlone(one *settlement) {

@@ -14,7 +14,7 @@ const (
 	// How long a statement about many tasks or queues waits for a lock, and one about a
 	// task or a queue that may be what is locked.
 	lockPatience  = time.Second
-	alonePatience = 100 * time.Millisecond
+	alonePatience = 50 * time.Millisecond
 )
 
 // errAllAway says that all queues are put off.
@@ -45,7 +45,9 @@ func newAttendance(queues []string, onPut func(string, error, time.Duration)) *a
 // is called for alone, as are those that were put off for long enough; more: there is room for
 // what another one has. Those that are there call one refused queue at a time, so that it costs
 // them little.
-func (a *attendance) call(alone func(queue string) (more bool, err error), together func(queues []string) error) error {
+func (a *attendance) call(
+	alone func(queue string) (more bool, err error), together func(queues []string) error,
+) error {
 	var refusal error
 	for {
 		if err := a.look(alone); err != nil {

@@ -130,10 +130,13 @@ func (c *claims) sleep(queues []string, longest time.Duration) error {
 	return err
 }
 
-func (c *claims) send(s *session, queues []string, most int, wait, patience time.Duration) ([]*attempt, error) {
+func (c *claims) send(
+	s *session, queues []string, most int, wait, patience time.Duration,
+) ([]*attempt, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, wait+c.grace)
 	defer cancel()
-	rows, err := c.claimStmt.QueryContext(ctx, arrayText(queues), most, s.id, interval(wait), milliseconds(patience))
+	rows, err := c.claimStmt.QueryContext(
+		ctx, arrayText(queues), most, s.id, interval(wait), milliseconds(patience))
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func newPace(config RunnerConfig) pace {
 func (p *pace) wanted(unsettled, waiting int) (most int, idle, quiet bool) {
 	p.paceMu.Lock()
 	defer p.paceMu.Unlock()
-	if limit := p.concurrency + p.prefetch; unsettled-waiting > mostUnsettled && unsettled-waiting > limit {
+	if soon := unsettled - waiting; soon > mostUnsettled && soon > p.concurrency+p.prefetch {
 		return 0, false, false
 	}
 	free := p.concurrency - p.busy

@@ -168,7 +168,8 @@ func (g *guide) ask(ctx context.Context, session string) (*node, error) {
 	var answer node
 	var pause float64
 	err := g.queues.callTogether(first, func(queues []string) error {
-		return g.db.QueryRowContext(ctx, workerNodeSQL, arrayText(queues), optional(session), arrayText(but)).
+		return g.db.QueryRowContext(
+			ctx, workerNodeSQL, arrayText(queues), optional(session), arrayText(but)).
 			Scan(&answer.number, &answer.connection, &answer.ready, &pause)
 	})
 	if err != nil {

@@ -199,9 +199,8 @@ func (r *Runner) placeOf(db *sql.DB, at *node) *place {
 	if timeout < lastAnswers {
 		timeout = lastAnswers
 	}
-	p.settler = &settler{place: p, timeout: timeout, aside: newAside(), changed: r.ring, onError: func(err error) {
-		r.log.Warn("cannot settle; trying again", "err", err)
-	}}
+	p.settler = &settler{place: p, timeout: timeout, aside: newAside(), changed: r.ring,
+		onError: func(err error) { r.log.Warn("cannot settle; trying again", "err", err) }}
 	return p
 }
 
@@ -294,7 +293,7 @@ func (r *Runner) serve(drain bool) error {
 		if err != nil && !r.isStopping() {
 			r.guide.lost(at)
 			s.doubt()
-			r.log.Warn("the connection for claims was lost", "err", err)
+			r.log.Warn("cannot claim with this session; going on with another", "err", err)
 		}
 		c.close()
 		// What the last answer may have granted, and nobody has seen, is given back with
@@ -462,6 +461,7 @@ func (r *Runner) claimUnder(s *session, c *claims, drain bool) (*node, error) {
 		default:
 			if !r.isStopping() {
 				r.log.Warn("cannot claim; trying again", "err", err)
+				s.doubt()
 			}
 			r.sleep(pause.next())
 			continue

@@ -189,7 +189,8 @@ func (s *session) lookAt(ctx context.Context, some []*attempt, patience time.Dur
 	for n, a := range some {
 		receipts[n] = a.receipt
 	}
-	ours, err := receiptSet(s.conn.QueryContext(ctx, stillOursSQL, arrayText(receipts), milliseconds(patience)))
+	ours, err := receiptSet(s.conn.QueryContext(
+		ctx, stillOursSQL, arrayText(receipts), milliseconds(patience)))
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func (r *Runner) submit(one *settlement, end End) {
 		default:
 			reason := fmt.Errorf("%w, or it is not known whether the task was settled", ErrLeaseLost)
 			if err != nil {
-				reason = fmt.Errorf("the task cannot be given back, and stays leased until the session is over: %w", err)
+				reason = fmt.Errorf("it cannot be given back, and is leased until the session is over: %w", err)
 			}
 			r.lostAtLast(a, reason, end.Duration)
 		}
@@ -213,7 +213,9 @@ func (r *Runner) eachHook(what string, call func(Hooks)) {
 
 // announce calls a hook of each Hooks about the runner itself. It does not wait for them
 // beyond the end of patience.
-func (r *Runner) announce(what string, end <-chan struct{}, of func(Hooks) func(context.Context, *Runner)) {
+func (r *Runner) announce(
+	what string, end <-chan struct{}, of func(Hooks) func(context.Context, *Runner),
+) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -35,7 +35,7 @@ class IsolationTest < FairqTest
     queue
     role = "ruby_worker_#{Process.pid}"
     sql("CREATE ROLE #{role} LOGIN; GRANT USAGE ON SCHEMA fairq TO #{role}; " \
-        "GRANT SELECT, UPDATE, DELETE ON fairq.q_default TO #{role}; GRANT ALL ON results, results_id_seq TO #{role}")
+        "GRANT SELECT, UPDATE, DELETE ON fairq.q_default TO #{role}; GRANT ALL ON results TO #{role}; GRANT ALL ON SEQUENCE results_id_seq TO #{role}")
     worker("--queues", "other,default", PGUSER: role)
     done("default", "done")
     assert_includes log, "cannot make queue other"

@@ -109,7 +109,8 @@ module ActiveJob
 
       # Each alone, since one may be refused: that one is tried again.
       def release_late
-        due = @lock.synchronize { @late.partition { |_, at| at <= now }.then { |some, rest| (@late = rest) && some } }
+        due = nil
+        @lock.synchronize { due, @late = @late.partition { |_, at| at <= now } }
         due.each do |task, _|
           release([task])
         rescue PG::Error => error
