@@ -10,7 +10,8 @@ const (
 	unsureTries = 30
 	unsurePause = 200 * time.Millisecond
 
-	// One that waits for a lock, or whose server lacks something, is tried again.
+	// One that waits for a lock, or whose server lacks something, is tried again. So is the last
+	// that can be said of a task.
 	firstAside   = 200 * time.Millisecond
 	longestAside = 10 * time.Second
 
@@ -179,7 +180,7 @@ func (s *settler) settledAlone(one *settlement, mine map[string]bool, err error)
 		s.setWaits(one, false)
 		s.tell(one, mine)
 		return
-	case !isTransient(err):
+	case !isTransient(err) && !one.last:
 		s.setWaits(one, false)
 		one.settled(false, false, err)
 		return

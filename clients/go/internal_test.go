@@ -3,7 +3,6 @@ package pgfairq
 // What needs no server. Seen to fail:
 // - "Connection strings": the first port for each host
 // - "Merging options": the arguments' own before those of the call
-// - "Attendance": without its doubt, all that are due are called for each time
 
 import (
 	"context"

@@ -1,6 +1,8 @@
 package pgfairq_test
 
-// What one queue, task or hook does to others, which is nothing. Seen to fail: SEEN
+// What one queue, task or hook does to others, which is nothing. Seen to fail, all of them, with
+// one claim of all queues, one line of settlements, hooks that are called in it, and stops that
+// wait for hooks.
 
 import (
 	"context"
@@ -214,8 +216,7 @@ func TestAnErrorThatATableRefusesIsAFailureAllTheSame(t *testing.T) {
 
 func TestAFailureThatATableRefusesIsGivenBackByAndBy(t *testing.T) {
 	f := newQueue(t, pgfairq.QueueOpts{})
-	execute(t, f.db, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
-		CREATE TRIGGER refuse BEFORE UPDATE ON fairq.q_emails FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	execute(t, f.db, "ALTER TABLE fairq.q_emails ADD CONSTRAINT no_failure CHECK (attempts = 0)")
 	id := f.enqueue(Send{To: "bad"}, nil)
 	begun := make(chan time.Time, 100)
 	var told notes
@@ -243,13 +244,40 @@ func TestAFailureThatATableRefusesIsGivenBackByAndBy(t *testing.T) {
 	equal(t, "sessions", f.number("SELECT count(*) FROM fairq.sessions"), 0)
 }
 
+func TestATaskOfAQueueThatIsUnfitIsGivenBackWhenItIsFit(t *testing.T) {
+	f := newQueue(t, pgfairq.QueueOpts{})
+	f.withOther()
+	begun, goOn := make(chan struct{}, 9), make(chan struct{})
+	var lines notes
+	f.start(sending(func(_ context.Context, job *pgfairq.Job[Send]) error {
+		if job.Queue == "other" {
+			begun <- struct{}{}
+			<-goOn
+		}
+		return nil
+	}), pgfairq.RunnerConfig{Queues: both, Logger: noteLogger{&lines}})
+	f.enqueueOther("")
+	<-begun
+	execute(t, f.db, `CREATE FUNCTION unfit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+		CREATE TRIGGER unfit BEFORE UPDATE ON fairq.q_other FOR EACH ROW EXECUTE FUNCTION unfit()`)
+	close(goOn)
+	until(t, "its end is refused", func() bool { return lines.count("the server refuses") >= 2 })
+	f.enqueue(Send{}, nil)
+	until(t, "a task of the other queue is done", func() bool { return f.left() == 0 })
+	execute(t, f.db, "DROP TRIGGER unfit ON fairq.q_other")
+	<-begun
+	until(t, "it is done", func() bool { return f.leftOfOther() == 0 })
+}
+
 func TestAHookThatDoesNotReturn(t *testing.T) {
 	f := newQueue(t, pgfairq.QueueOpts{})
 	f.enqueue(Send{To: "stuck"}, nil)
 	never := make(chan struct{})
 	defer close(never)
 	stuck := make(chan struct{}, 1)
-	runner := f.runner(sending(write), pgfairq.RunnerConfig{StopTimeout: time.Millisecond, Hooks: []pgfairq.Hooks{{
+	runner := f.runner(sending(func(context.Context, *pgfairq.Job[Send]) error {
+		return nil
+	}), pgfairq.RunnerConfig{StopTimeout: time.Millisecond, Hooks: []pgfairq.Hooks{{
 		After: func(_ context.Context, task *pgfairq.Task, _ pgfairq.End) {
 			if strings.Contains(string(task.Payload), "stuck") {
 				stuck <- struct{}{}

@@ -543,7 +543,7 @@ func (r *Runner) giveBackAhead() { r.giveBack(r.pace.takeBack()) }
 
 func (r *Runner) giveBack(some []*attempt) {
 	for _, a := range some {
-		a.place.settler.add(&settlement{attempt: a, verdict: verdict{kind: releaseVerdict},
+		a.place.settler.add(&settlement{attempt: a, verdict: verdict{kind: releaseVerdict}, last: true,
 			settled: func(bool, bool, error) {}})
 	}
 }

@@ -35,7 +35,7 @@ type settlement struct {
 	attempt *attempt
 	verdict verdict
 	unsure  bool // a transaction that has acknowledged may still be open at the server
-	last    bool // if it is refused nothing else is tried
+	last    bool // nothing else can be said if it is refused, so it is tried again
 
 	// Of one that is settled alone.
 	due    time.Time // not before

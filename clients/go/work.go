@@ -134,7 +134,7 @@ func (r *Runner) submit(one *settlement, end End) {
 	a := one.attempt
 	one.settled = func(mine, dead bool, err error) {
 		switch {
-		case err != nil && !one.last:
+		case err != nil:
 			r.refused(one, err, end)
 		case mine:
 			a.end()
@@ -143,11 +143,7 @@ func (r *Runner) submit(one *settlement, end End) {
 			}
 			r.tell(func() { r.tellEnd(a, end) })
 		default:
-			reason := fmt.Errorf("%w, or it is not known whether the task was settled", ErrLeaseLost)
-			if err != nil {
-				reason = fmt.Errorf("it cannot be given back, and is leased until the session is over: %w", err)
-			}
-			r.lostAtLast(a, reason, end.Duration)
+			r.lostAtLast(a, fmt.Errorf("%w, or it is not known whether the task was settled", ErrLeaseLost), end.Duration)
 		}
 	}
 	a.place.settler.add(one)
