@@ -14,6 +14,11 @@ ORDER = [
     "worker_base", "run_base", "settler_base", "settler", "async_settler", "supervisor", "blocked", "worker", "async_worker", "__init__",
     "cli", "testing", "opentelemetry", "celery", "__main__",
 ]
+ORDER_OF_CELERY = [
+    "errors", "address", "lease", "wake", "generators", "topics", "loop", "options", "envelope", "request", "wire", "attendance",
+    "broadcast", "database", "unsettled", "settler", "session", "nodes", "claimer", "queues", "publisher", "channel", "transport",
+    "waiting", "backend", "__init__",
+]
 
 
 def imports(path):
@@ -34,3 +39,12 @@ def test_calls_go_one_way():
     used = [(user, name) for user in files for name in imports(os.path.join(HERE, user + ".py"))]
     assert len(used) > 100
     assert [f"{user} uses {name}" for user, name in used if ORDER.index(name) >= ORDER.index(user)] == []
+
+
+def test_so_do_those_of_celery():
+    folder = os.path.join(HERE, "celery")
+    assert sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py")) == sorted(ORDER_OF_CELERY)
+    used = [(user, name) for user in ORDER_OF_CELERY for name in imports(os.path.join(folder, user + ".py"))]
+    assert len(used) > 50
+    late = [f"{user} uses {name}" for user, name in used if ORDER_OF_CELERY.index(name) >= ORDER_OF_CELERY.index(user)]
+    assert late == []

@@ -32,12 +32,18 @@ CREATE TABLE IF NOT EXISTS {table} (
 CREATE INDEX IF NOT EXISTS {index} ON {table} (expires_at)
 """
 
+# Said on the way: how long the statement waits for a row, while the other threads wait for the connection. Not in a
+# statement of its own, which a pooler may give another connection.
+EXPIRES_AT = """
+CASE WHEN set_config('lock_timeout', '500ms', true) <> '' THEN now() + make_interval(secs => %(expires)s) END
+""".strip()
+
 # A row lock puts the two in an order: either the store sees that the result is awaited, or the
 # waiter sees the result.
 STORE = """
 WITH stored AS (
     INSERT INTO {table} AS r (key, value, succeeded, expires_at)
-    VALUES (%(key)s, %(value)s, %(succeeded)s, now() + make_interval(secs => %(expires)s))
+    VALUES (%(key)s, %(value)s, %(succeeded)s, {expires_at})
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, succeeded = excluded.succeeded, expires_at = excluded.expires_at
     WHERE NOT (r.succeeded AND %(once)s)
     RETURNING awaited)
@@ -45,7 +51,7 @@ SELECT pg_notify(%(channel)s, %(name)s) FROM stored WHERE awaited
 """
 AWAIT = """
 INSERT INTO {table} AS r (key, awaited, expires_at)
-SELECT key, true, now() + make_interval(secs => %(expires)s) FROM unnest(%(keys)s::text[]) key ORDER BY key
+SELECT key, true, {expires_at} FROM unnest(%(keys)s::text[]) key ORDER BY key
 ON CONFLICT (key) DO UPDATE SET awaited = true
 RETURNING key, value
 """
@@ -53,13 +59,15 @@ GET = "SELECT key, value FROM {table} WHERE key = ANY(%s) AND (expires_at IS NUL
 DELETE = "DELETE FROM {table} WHERE key = %s"
 COUNT = """
 WITH counted AS (
-    INSERT INTO {table} AS r (key, counter, expires_at) VALUES (%(key)s, 1, now() + make_interval(secs => %(expires)s))
+    INSERT INTO {table} AS r (key, counter, expires_at) VALUES (%(key)s, 1, {expires_at})
     ON CONFLICT (key) DO UPDATE SET counter = r.counter + 1
     RETURNING counter)
 SELECT counter FROM counted
 """
 EXPIRE = "UPDATE {table} SET expires_at = now() + make_interval(secs => %s) WHERE key = %s"
 CLEAN = "DELETE FROM {table} WHERE expires_at < now()"
+
+LOCKED = "55P03"
 
 OPTIONS = {"table", "retry_policy", "global_keyprefix"}
 
@@ -94,7 +102,17 @@ class Backend(KeyValueStoreBackend):
     # The connection.
 
     def _run(self, work: Callable[[Database], Any]) -> Any:
-        """With a connection; again with a new one if that is lost."""
+        """With a connection, which the other threads have now and then while a row is locked."""
+        while True:
+            try:
+                return self._attempt(work)
+            except Refused as refused:
+                if refused.sqlstate != LOCKED:
+                    raise
+            time.sleep(0.1)
+
+    def _attempt(self, work: Callable[[Database], Any]) -> Any:
+        """Again with a new connection if that is lost."""
         with self._lock:
             wait = self._policy["interval_start"]
             for attempt in range(self._policy["max_retries"] + 1):
@@ -129,7 +147,7 @@ class Backend(KeyValueStoreBackend):
             raise ImproperlyConfigured(f"the table for results could not be created: {error}. Run as its owner:{create}") from error
 
     def _text(self, statement: str) -> str:
-        return statement.format(table=self._table, index=self._index)
+        return statement.format(table=self._table, index=self._index, expires_at=EXPIRES_AT)
 
     def _rows(self, statement: str, values: Any) -> list:
         return self._run(lambda database: database.execute(self._text(statement), values))

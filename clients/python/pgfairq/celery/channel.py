@@ -12,8 +12,10 @@ from kombu.transport import virtual
 from kombu.utils.scheduling import cycle_by_name
 
 from . import broadcast
+from .attendance import Attendance
 from .claimer import MOST_QUEUES, Claimer, Task
 from .envelope import GROUP, SUBGROUP, NotAMessage, from_payload
+from .errors import Refused
 from .lease import Lease
 from .publisher import Publisher
 from .queues import Queues
@@ -70,6 +72,7 @@ class Channel(virtual.Channel):
         self._queues = Queues(connection.database, options.queue_options)
         self._publisher = Publisher(connection.database, options.group, options.subgroup, options.priority_order, options.publish_once)
         self._order = cycle_by_name(options.queue_order_strategy)()
+        self._attendance = Attendance()
         self._no_ack: set[str] = set()
         self._leases: dict[str, Lease] = {}
         self._session: Optional[Session] = None  # outlives the connection, for those who settle late
@@ -216,7 +219,27 @@ class Channel(virtual.Channel):
         if self.claimer is None:
             self.claimer = Claimer(place.parameters, self.connection.options.claim_wait)
             self.connection.watch(self.claimer)
-        self.claimer.start(self._order.consume(len(queues)), room, self._open_session(queues), max(0.1, nodes.guide.due_in()))
+        asked, longest = self._attendance.ask(self._order.consume(len(queues)))
+        if longest:
+            longest = min(longest, max(0.1, nodes.guide.due_in()))
+        if not asked:
+            return self.claimer.pause(longest)
+        try:
+            self.claimer.start(asked, room, self._open_session(queues), longest)
+        except Refused as error:    # there is no room for a session
+            self._attendance.refused(asked, error)
+            self.connection.wake()
+
+    def read_claim(self) -> Optional[list[Task]]:
+        """What the claim has brought, or None if it goes on. If it was refused others follow it."""
+        try:
+            tasks = self.claimer.read()
+        except Refused as error:
+            self._attendance.refused(self.claimer.queues, error)
+            return None
+        if tasks is not None:
+            self._attendance.answered(self.claimer.queues)
+        return tasks
 
     def _open_session(self, queues: list[str]) -> Session:
         self._session = self.connection.nodes.place(queues).session
@@ -229,12 +252,13 @@ class Channel(virtual.Channel):
         if claimer is not None:
             self._stop_claim()
             self.claimer = None
+            self._attendance = Attendance()     # each node has its own queues
             self.connection.unwatch(claimer)
             claimer.close()
 
     def _room(self) -> int:
         room = self.qos.can_consume_max_estimate()
-        on_its_way = 0 if self._session is None else len(self._session.releasing)
+        on_its_way = 0 if self._session is None else self._session.releasing
         return min(MOST_TASKS, MOST_TASKS if room is None else room) - self.connection.pending(self) - on_its_way
 
     def _stop_claim(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import threading
 import weakref
 from typing import Any, NamedTuple, Optional, Sequence
@@ -17,8 +16,9 @@ from typing import Any, NamedTuple, Optional, Sequence
 import psycopg
 from psycopg import pq
 
-from .database import keep_from_children
-from .errors import ConnectionLost, Refused, as_kombu
+from ..connections import is_ready
+from .database import LOCK_WAIT, keep_from_children
+from .errors import GONE, ConnectionLost, Refused, as_kombu
 from .lease import Lease
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,12 @@ SELECT queue, id, receipt, enqueued_at, attempt, group_key, subgroup_key, payloa
 FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid, wait => $4::interval)
 """
 
+# As a claim of nothing: for who has no queue to claim from, but will have one.
+PAUSE = b"SELECT pg_sleep(extract(epoch FROM $1::interval))"
+
 MOST_QUEUES = 32
+
+CANCELLED = "57014"
 
 _open: "weakref.WeakSet[Claimer]" = weakref.WeakSet()
 
@@ -49,14 +54,19 @@ class Claimer:
         try:
             self._connection = psycopg.connect(**parameters, autocommit=True)
             # A role's own timeouts are meant for statements of people.
-            self._connection.execute("SET statement_timeout = 0; SET idle_session_timeout = 0")
+            self._connection.execute("SET statement_timeout = 0; SET idle_session_timeout = 0; "
+                                     f"SET lock_timeout = {round(LOCK_WAIT * 1000)}")
             self._pgconn = self._connection.pgconn
-            self._expect(self._pgconn.prepare(b"claim", CLAIM), pq.ExecStatus.COMMAND_OK)
+            for name, statement in ((b"claim", CLAIM), (b"pause", PAUSE)):
+                result = self._pgconn.prepare(name, statement)
+                if result.status != pq.ExecStatus.COMMAND_OK:
+                    raise ConnectionLost(_text_of(result))
         except psycopg.Error as error:
             raise as_kombu(error, None) from error
         self._wait = wait
         self._session: Any = None
         self._results: list[Any] = []
+        self.queues: list[str] = []     # of the latest claim
         self._lock = threading.Lock()
         self.under_way = False
         _open.add(self)
@@ -67,20 +77,30 @@ class Claimer:
     def start(self, queues: Sequence[str], most: int, session: Any, longest: float = float("inf")) -> None:
         """Claim up to so many tasks, of the queues in this order, under an open session."""
         with self._lock:
-            self._session = session
-            self._send([array_of(queues), str(most).encode(), session.id.encode(), f"{min(self._wait, longest)} s".encode()])
+            self._session, self.queues = session, list(queues)
+            self._send(b"claim", [array_of(queues), str(most).encode(), session.id.encode(), self._seconds(longest)])
 
-    def _send(self, values: list[Optional[bytes]]) -> None:
+    def pause(self, seconds: float) -> None:
+        """Claim nothing for so long."""
+        with self._lock:
+            self.queues = []
+            self._send(b"pause", [self._seconds(seconds)])
+
+    def _seconds(self, longest: float) -> bytes:
+        return f"{min(self._wait, longest):.3f} s".encode()
+
+    def _send(self, statement: bytes, values: list[Optional[bytes]]) -> None:
         try:
-            self._pgconn.send_query_prepared(b"claim", values)
+            self._pgconn.send_query_prepared(statement, values)
             while self._pgconn.flush():
-                select.select([], [self], [])
+                is_ready(self.fileno(), to_write=True)
         except psycopg.Error as error:
             raise as_kombu(error, None) from error
         self.under_way = True
 
     def read(self) -> Optional[list[Task]]:
-        """What has arrived, without waiting: the tasks, maybe none, or None if the claim goes on."""
+        """What has arrived, without waiting: the tasks, maybe none, or None if the claim goes on. Refused: it is over,
+        and the next one may fare better."""
         if not self.under_way:
             return None
         with self._lock:
@@ -100,24 +120,15 @@ class Claimer:
         results, self._results = self._results, []
         tasks = []
         for result in results:
-            if result.error_field(pq.DiagnosticField.SQLSTATE) == b"57014":
-                continue  # stop() has cancelled it
-            self._expect(result, pq.ExecStatus.TUPLES_OK)
-            for row in range(result.ntuples):
+            if result.status != pq.ExecStatus.TUPLES_OK:
+                _raise(result)
+            for row in range(result.ntuples if self.queues else 0):
                 values = (result.get_value(row, column) for column in range(9))
                 queue, id, receipt, enqueued, attempt, group, subgroup, payload, name = (value and value.decode() for value in values)
                 tasks.append(Task(Lease(queue, int(id), receipt, enqueued, name, self._session), int(attempt), group, subgroup, payload))
-        self._session.count(len(tasks))
+        if tasks:
+            self._session.count(len(tasks))
         return tasks
-
-    def _expect(self, result: Any, status: Any) -> None:
-        if result.status == status:
-            return
-        text = f"cannot claim: {' '.join(pq.error_message(result).split())}"
-        sqlstate = result.error_field(pq.DiagnosticField.SQLSTATE)
-        if sqlstate == b"42501":  # for good, unlike a queue that was dropped or a session that is over
-            raise Refused(text, sqlstate.decode())
-        raise ConnectionLost(text)
 
     def stop(self) -> list[Task]:
         """End the claim that is under way; the tasks that it was given nevertheless."""
@@ -127,15 +138,32 @@ class Claimer:
                 self._pgconn.get_cancel().cancel()
             except psycopg.Error as error:
                 raise as_kombu(error, None) from error
-            tasks = self.read()
-            while tasks is None:
-                select.select([self], [], [])
+            try:
                 tasks = self.read()
+                while tasks is None:
+                    is_ready(self.fileno())
+                    tasks = self.read()
+            except Refused as refused:
+                logger.debug("a claim was ended, and refused: %s", refused)
         return tasks or []
 
     def close(self) -> None:
         self.under_way = False
         self._connection.close()
+
+
+def _raise(result: Any) -> None:
+    """The error of a claim. 55000: its session is over, and there is no other one without another connection."""
+    sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    if sqlstate == CANCELLED:   # by stop(), or by an operator
+        return
+    if not sqlstate or sqlstate.startswith((*GONE, "55000")):
+        raise ConnectionLost(_text_of(result))
+    raise Refused(_text_of(result), sqlstate)
+
+
+def _text_of(result: Any) -> str:
+    return f"cannot claim: {' '.join(pq.error_message(result).split())}"
 
 
 def array_of(words: Sequence[str]) -> bytes:

@@ -25,6 +25,10 @@ NAMES = "pg_current_xact_id()::text, left(pg_walfile_name(pg_current_wal_insert_
 STATUS = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), pg_xact_status(%s::xid8)"
 
 
+# Seconds that a claim, and a settlement, waits for a lock. Then others have their turn.
+LOCK_WAIT = 0.5
+
+
 class Begun(NamedTuple):
     transaction: str
     timeline: str
@@ -54,9 +58,9 @@ class Database:
     def closed(self) -> bool:
         return self.connection.closed
 
-    def stay(self) -> None:
-        """For a connection that stays for long, and is nobody else's meanwhile."""
-        self.execute("SET statement_timeout = 0; SET idle_session_timeout = 0")
+    def stay(self, lock_wait: float = 0) -> None:
+        """For a connection that stays for long, and is nobody else's meanwhile. lock_wait: 0 is for ever."""
+        self.execute(f"SET statement_timeout = 0; SET idle_session_timeout = 0; SET lock_timeout = {round(lock_wait * 1000)}")
         self.connection.prepare_threshold = 0
 
     def execute(self, sql: str, values: Union[Sequence[Any], Mapping[str, Any], None] = None) -> Rows:

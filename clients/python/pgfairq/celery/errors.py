@@ -10,12 +10,20 @@ class ConnectionLost(Exception):
     """The connection, or the session that the leases belong to, is gone. Kombu connects again."""
 
 
+# A lock, room, an operator, the system: a later attempt may fare better.
+PASSING = ("40", "53", "55", "57", "58", "XX")
+
+
 class Refused(ChannelError):
     """The server has refused the call; another connection would not change that."""
 
     def __init__(self, text: str, sqlstate: str | None = None) -> None:
         super().__init__(text)
         self.sqlstate = sqlstate
+
+    @property
+    def passes(self) -> bool:
+        return (self.sqlstate or "").startswith(PASSING)
 
 
 # The administrator has ended the connection or shuts the server down; a standby where the primary was.

@@ -16,6 +16,7 @@ from ..place import GuideBase, Node, Watch
 from .database import Database
 from .errors import ConnectionLost, Refused
 from .session import Session
+from .settler import Settler
 from .unsettled import unsettled_of
 
 if TYPE_CHECKING:
@@ -92,9 +93,9 @@ class Nodes:
             self._place = Place(transport.parameters, transport.session, None)
             return
         parameters = conninfo_to_dict(node.conninfo)
+        settler = Settler(parameters, unsettled_of(self._url), transport.wake, transport.database, self._watch)
         try:
-            session = Session(Database(parameters), transport.options.session_ttl, transport.wake, unsettled_of(self._url),
-                              home=transport.database, watch=self._watch)
+            session = Session(Database(parameters), settler, transport.options.session_ttl, transport.wake, self._watch)
         except ConnectionLost:
             self.guide.unreached(node)
             raise

@@ -12,7 +12,6 @@ from typing import Any, Optional
 
 import psycopg
 from kombu.transport import base, virtual
-from kombu.utils.eventio import ERR, READ, poll
 
 from . import address
 from .broadcast import Mailboxes
@@ -23,8 +22,9 @@ from .loop import Loop
 from .nodes import Nodes
 from .options import Options
 from .session import Session
+from .settler import Settler
 from .unsettled import unsettled_of
-from .wake import Wake
+from .wake import Wake, readable
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +114,8 @@ class Transport(virtual.Transport):
     def session(self) -> Session:
         """Begins when something is consumed: a producer needs no thread."""
         if self._session is None:
-            self._session = Session(self.database, self.options.session_ttl, self.wake, unsettled_of(self._url))
+            settler = Settler(self._parameters, unsettled_of(self._url), self.wake)
+            self._session = Session(self.database, settler, self.options.session_ttl, self.wake)
         return self._session
 
     @property
@@ -233,11 +234,11 @@ class Transport(virtual.Transport):
             raise error
         for channel in self.channels:
             if channel.claimer is source:
-                self._inbox.extend((channel, task.lease.queue, task) for task in self._read(channel.claimer))
+                self._inbox.extend((channel, task.lease.queue, task) for task in self._read(channel))
 
-    def _read(self, claimer: Any) -> list[Any]:
+    def _read(self, channel: Channel) -> list[Any]:
         try:
-            tasks = claimer.read()
+            tasks = channel.read_claim()
         except ConnectionLost:
             self.nodes.lost()
             raise
@@ -265,15 +266,7 @@ class Transport(virtual.Transport):
     def _wait(self, seconds: Optional[float]) -> list[Any]:
         if self._wake is None:
             raise ConnectionLost("the connection is closed")
-        sources = {source.fileno(): source for source in self._sources()}
-        poller = poll()
-        for descriptor in sources:
-            poller.register(descriptor, READ | ERR)
-        try:
-            ready = poller.poll(None if seconds is None else max(0.0, seconds)) or ()
-        finally:
-            poller.close()
-        return [sources[descriptor] for descriptor, _ in ready if descriptor in sources]
+        return readable(self._sources(), None if seconds is None else max(0.0, seconds))
 
     def _deliver_next(self) -> bool:
         if not self._inbox:

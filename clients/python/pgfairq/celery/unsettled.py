@@ -44,16 +44,23 @@ class Unsettled:
                 on_add()
 
     def settle(self, database: Database) -> None:
-        """By a session that has a connection."""
+        """By a session that has a connection. Of a queue that is locked it is left for later, its first one behind the others."""
         with self._lock:
             leases = list(self._leases.values())
+        locked: set[str] = set()
         for lease in leases:
+            if lease.queue in locked:
+                continue
             try:
                 database.execute(CANCEL, {"queue": lease.queue, "id": lease.id, "enqueued_at": lease.enqueued_at})
-            except Refused:
-                pass  # the queue is gone, and the task with it
+            except Refused as refused:
+                if refused.passes:
+                    locked.add(lease.queue)
+                # else the queue is gone, and the task with it
             with self._lock:
                 self._leases.pop(lease.receipt, None)
+                if lease.queue in locked:
+                    self._leases[lease.receipt] = lease
 
 
 _of_servers: dict[str, Unsettled] = {}

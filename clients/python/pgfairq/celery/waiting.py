@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import select
 import threading
 import time
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any, Iterable, Iterator, Optional
 
 from .database import Database
 from .errors import ConnectionLost
+from .wake import readable
 
 CHANNEL = "fairq_celery_results"
 
@@ -84,7 +84,7 @@ class Listener:
     def _run(self, database: Database) -> None:
         try:
             while True:
-                select.select([database], [], [])
+                readable([database])
                 database.read_notifications()
         except (ConnectionLost, OSError, ValueError):
             database.close()

@@ -1,9 +1,20 @@
-"""A descriptor that a thread makes readable, to wake one that waits in poll or select."""
+"""To wait for descriptors, and one that a thread makes readable, to wake who waits."""
 
 from __future__ import annotations
 
 import os
+import selectors
 import threading
+from typing import Any, Optional, Sequence
+
+
+
+def readable(sources: Sequence[Any], seconds: Optional[float] = None) -> list[Any]:
+    """Those that can be read, once there is one or the time is over. select() takes none beyond 1,023."""
+    with selectors.DefaultSelector() as selector:
+        for source in sources:
+            selector.register(source, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in selector.select(seconds)]
 
 
 class Wake:
