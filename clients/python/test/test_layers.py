@@ -15,9 +15,10 @@ ORDER = [
     "cli", "testing", "opentelemetry", "celery", "__main__",
 ]
 ORDER_OF_CELERY = [
-    "errors", "address", "lease", "wake", "generators", "topics", "loop", "options", "envelope", "request", "wire", "attendance",
-    "broadcast", "database", "unsettled", "settler", "session", "nodes", "claimer", "queues", "publisher", "channel", "transport",
-    "waiting", "backend", "__init__",
+    "errors", "address", "lease", "wake", "generators", "topics", "loop", "options", "envelope",
+    "request", "wire", "attendance", "broadcast", "database", "unsettled", "settler", "session",
+    "nodes", "claimer", "queues", "publisher", "channel", "transport", "waiting", "backend",
+    "__init__",
 ]
 
 
@@ -42,9 +43,10 @@ def test_calls_go_one_way():
 
 
 def test_so_do_those_of_celery():
-    folder = os.path.join(HERE, "celery")
-    assert sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py")) == sorted(ORDER_OF_CELERY)
-    used = [(user, name) for user in ORDER_OF_CELERY for name in imports(os.path.join(folder, user + ".py"))]
+    folder, order = os.path.join(HERE, "celery"), ORDER_OF_CELERY
+    files = [name[:-3] for name in os.listdir(folder) if name.endswith(".py")]
+    assert sorted(files) == sorted(order)
+    used = [(user, name) for user in files for name in imports(os.path.join(folder, user + ".py"))]
     assert len(used) > 50
-    late = [f"{user} uses {name}" for user, name in used if ORDER_OF_CELERY.index(name) >= ORDER_OF_CELERY.index(user)]
+    late = [f"{user} uses {name}" for user, name in used if order.index(name) >= order.index(user)]
     assert late == []

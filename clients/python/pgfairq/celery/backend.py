@@ -32,10 +32,11 @@ CREATE TABLE IF NOT EXISTS {table} (
 CREATE INDEX IF NOT EXISTS {index} ON {table} (expires_at)
 """
 
-# Said on the way: how long the statement waits for a row, while the other threads wait for the connection. Not in a
-# statement of its own, which a pooler may give another connection.
+# Said on the way: how long the statement waits for a row, while the other threads wait for the
+# connection. Not in a statement of its own, which a pooler may give another connection.
 EXPIRES_AT = """
-CASE WHEN set_config('lock_timeout', '500ms', true) <> '' THEN now() + make_interval(secs => %(expires)s) END
+CASE WHEN set_config('lock_timeout', '500ms', true) <> ''
+    THEN now() + make_interval(secs => %(expires)s) END
 """.strip()
 
 # A row lock puts the two in an order: either the store sees that the result is awaited, or the

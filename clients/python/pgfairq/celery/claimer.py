@@ -78,7 +78,8 @@ class Claimer:
         """Claim up to so many tasks, of the queues in this order, under an open session."""
         with self._lock:
             self._session, self.queues = session, list(queues)
-            self._send(b"claim", [array_of(queues), str(most).encode(), session.id.encode(), self._seconds(longest)])
+            values = [array_of(queues), str(most).encode(), session.id.encode()]
+            self._send(b"claim", values + [self._seconds(longest)])
 
     def pause(self, seconds: float) -> None:
         """Claim nothing for so long."""
@@ -99,8 +100,8 @@ class Claimer:
         self.under_way = True
 
     def read(self) -> Optional[list[Task]]:
-        """What has arrived, without waiting: the tasks, maybe none, or None if the claim goes on. Refused: it is over,
-        and the next one may fare better."""
+        """What has arrived, without waiting: the tasks, maybe none, or None if the claim goes on.
+        Refused: it is over, and the next one may fare better."""
         if not self.under_way:
             return None
         with self._lock:
@@ -153,7 +154,7 @@ class Claimer:
 
 
 def _raise(result: Any) -> None:
-    """The error of a claim. 55000: its session is over, and there is no other one without another connection."""
+    """The error of a claim. 55000: its session is over, and another takes another connection."""
     sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
     if sqlstate == CANCELLED:   # by stop(), or by an operator
         return

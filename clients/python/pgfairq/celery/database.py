@@ -59,8 +59,10 @@ class Database:
         return self.connection.closed
 
     def stay(self, lock_wait: float = 0) -> None:
-        """For a connection that stays for long, and is nobody else's meanwhile. lock_wait: 0 is for ever."""
-        self.execute(f"SET statement_timeout = 0; SET idle_session_timeout = 0; SET lock_timeout = {round(lock_wait * 1000)}")
+        """For a connection that stays for long, and is nobody else's meanwhile. It waits so many
+        seconds for a lock, 0: as long as it takes."""
+        self.execute("SET statement_timeout = 0; SET idle_session_timeout = 0; "
+                     f"SET lock_timeout = {round(lock_wait * 1000)}")
         self.connection.prepare_threshold = 0
 
     def execute(self, sql: str, values: Union[Sequence[Any], Mapping[str, Any], None] = None) -> Rows:

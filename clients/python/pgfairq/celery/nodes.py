@@ -93,9 +93,11 @@ class Nodes:
             self._place = Place(transport.parameters, transport.session, None)
             return
         parameters = conninfo_to_dict(node.conninfo)
-        settler = Settler(parameters, unsettled_of(self._url), transport.wake, transport.database, self._watch)
+        settler = Settler(parameters, unsettled_of(self._url), transport.wake, transport.database,
+                          self._watch)
         try:
-            session = Session(Database(parameters), settler, transport.options.session_ttl, transport.wake, self._watch)
+            session = Session(Database(parameters), settler, transport.options.session_ttl,
+                              transport.wake, self._watch)
         except ConnectionLost:
             self.guide.unreached(node)
             raise

@@ -92,6 +92,7 @@ class Session:
                 if self.database in sources:
                     self.database.read_notifications()
             self.database.close()
+            self._wake.close()
         except Exception as error:  # whatever it is, no other thread would hear of it
             self._fail(error)
 
@@ -109,11 +110,11 @@ class Session:
         with self._watch.within(self.database.connection):
             [(alive,)] = self.database.execute(HEARTBEAT, (self.id,))
         if not alive:
-            raise ConnectionLost(f"the session is over: no heartbeat came within {self.ttl} s; its tasks "
-                                 "are delivered again")
+            raise ConnectionLost(f"the session is over: no heartbeat came within {self.ttl} s; its "
+                                 "tasks are delivered again")
 
     def close(self) -> None:
-        """Settle what is to be settled, while heartbeats go on; give back the rest, and disconnect."""
+        """Settle what is to be settled, while heartbeats go on, and give back the rest."""
         self._settler.close()
         self._wake.set()
         self._thread.join()

@@ -171,6 +171,7 @@ class Settler:
             self._unsettled.unlisten(self._wake.set)
             self._hand_over()
             self._close_session()
+            self._wake.close()
             self._on_end()
             if self.error is not None:
                 self._on_event()

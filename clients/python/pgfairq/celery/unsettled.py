@@ -44,7 +44,8 @@ class Unsettled:
                 on_add()
 
     def settle(self, database: Database) -> None:
-        """By a session that has a connection. Of a queue that is locked it is left for later, its first one behind the others."""
+        """By a session that has a connection. Of a queue that is locked they are left for later,
+        the first of them behind the others."""
         with self._lock:
             leases = list(self._leases.values())
         locked: set[str] = set()

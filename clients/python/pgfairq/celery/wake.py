@@ -10,7 +10,7 @@ from typing import Any, Optional, Sequence
 
 
 def readable(sources: Sequence[Any], seconds: Optional[float] = None) -> list[Any]:
-    """Those that can be read, once there is one or the time is over. select() takes none beyond 1,023."""
+    """Those that can be read, once there is one or the time is over; also beyond 1,023."""
     with selectors.DefaultSelector() as selector:
         for source in sources:
             selector.register(source, selectors.EVENT_READ)

@@ -408,7 +408,8 @@ def test_a_result_that_is_locked_holds_up_no_other(server):
         for thread in threads:
             thread.start()
         wait_until(lambda: server.sql(LOCK_WAITS), "one waits")
-        others = [threading.Thread(target=backend.set, args=(key, "3"), daemon=True) for key in "xyz"]
+        others = [threading.Thread(target=backend.set, args=(key, "3"), daemon=True)
+                  for key in "xyz"]
         for thread in others:
             thread.start()
         stored = "SELECT FROM celery_result WHERE key IN ('x', 'y', 'z')"
