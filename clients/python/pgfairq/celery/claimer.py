@@ -17,7 +17,7 @@ import psycopg
 from psycopg import pq
 
 from ..connections import is_ready
-from .database import LOCK_WAIT, keep_from_children
+from .database import LOCK_WAIT, Connection, keep_from_children
 from .errors import GONE, ConnectionLost, Refused, as_kombu
 from .lease import Lease
 
@@ -52,7 +52,7 @@ class Task(NamedTuple):
 class Claimer:
     def __init__(self, parameters: dict[str, Any], wait: float = WAIT) -> None:
         try:
-            self._connection = psycopg.connect(**parameters, autocommit=True)
+            self._connection = Connection.connect(**parameters, autocommit=True)
             # A role's own timeouts are meant for statements of people.
             self._connection.execute("SET statement_timeout = 0; SET idle_session_timeout = 0; "
                                      f"SET lock_timeout = {round(LOCK_WAIT * 1000)}")

@@ -9,6 +9,7 @@ import weakref
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 import psycopg
+from psycopg import waiting
 
 from . import wire
 from .address import described
@@ -29,6 +30,23 @@ STATUS = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), pg_xact_
 LOCK_WAIT = 0.5
 
 
+# What select() takes.
+HIGHEST = 1023
+
+
+class Connection(psycopg.Connection):
+    """psycopg without its C parts waits with select()."""
+
+    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+        if self.fileno() <= HIGHEST:
+            return super().wait(gen, *arguments, **options)
+        try:
+            return waiting.wait_selector(gen, self.fileno(), 0.1)
+        except KeyboardInterrupt:   # the answer is still to come
+            self.close()
+            raise
+
+
 class Begun(NamedTuple):
     transaction: str
     timeline: str
@@ -41,7 +59,7 @@ class Database:
         self.lock = threading.RLock()
         self.on_notify = on_notify
         try:
-            self.connection = psycopg.connect(**parameters, autocommit=True)
+            self.connection = Connection.connect(**parameters, autocommit=True)
         except psycopg.Error as error:
             raise ConnectionLost(f"cannot connect to {described(parameters)}: {text_of(error)}") from error
         self.connection.prepare_threshold = None  # a pooler may give each statement another server process

@@ -216,14 +216,20 @@ CLAIMS = ("SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
           "AND state = 'active' AND query ~ 'FROM fairq.claim_any' AND pid <> pg_backend_pid()")
 
 
-@pytest.mark.parametrize("connection", [CLAIMS, "SELECT pid FROM fairq.sessions"], ids=["claims", "session"])
+BEATS = ("SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+         "AND query ~ 'fairq.heartbeat' AND pid <> pg_backend_pid()")
+
+
+@pytest.mark.parametrize("connection", [CLAIMS, "SELECT pid FROM fairq.sessions", BEATS],
+                         ids=["claims", "session", "heartbeats"])
 def test_connections_that_are_cut(server, pool, connection):
-    """Of the claims, and of the session. The worker connects again, and goes on."""
+    """Of the claims, of the session, and of its heartbeats. The worker connects again, and goes on."""
     tasks = server.app()
     worker = server.worker(pool)
     tasks.work.delay("before")
     server.wait_notes(1, "work")
     wait_until(lambda: server.sql(CLAIMS), "a claim waits")
+    wait_until(lambda: server.sql(connection), "the connection is there")
     first = server.sql("SELECT session FROM fairq.sessions")
     assert server.sql(f"SELECT pg_terminate_backend(pid) FROM ({connection}) c") == [(True,)]
     wait_until(lambda: server.sql("SELECT session FROM fairq.sessions") not in (first, []), f"another session {worker.log()}")

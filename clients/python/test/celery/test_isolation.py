@@ -289,6 +289,20 @@ def test_a_table_that_is_locked_holds_up_no_other(server, connect, settle, caplo
     assert receiver.session.error is None
 
 
+def test_what_cannot_go_back_to_its_place_takes_no_room(server, connect):
+    send(server, "bad", 1)
+    server.sql("SELECT fairq.create_queue('good')")
+    receiver = Receiver(connect(), "bad", "good", prefetch=1)
+    [message] = receiver.get()
+    with locked(server, "LOCK TABLE fairq.q_bad IN SHARE MODE"):
+        message.requeue()
+        send(server, "good", 2)
+        [other] = receiver.get()
+        assert other.payload == 2
+        other.ack()
+    assert [message.payload for message in receiver.get()] == [1]
+
+
 def test_heartbeats_are_not_behind_a_settlement(server, connect):
     send(server, "q", 1)
     receiver = Receiver(connect(session_ttl=1), "q")
@@ -328,7 +342,8 @@ def test_the_end_of_a_session_does_not_wait_for_ever(server, connect, caplog):
         message.ack()
         connection.collect()
         assert left
-        wait_until(lambda: server.sql("SELECT FROM fairq.sessions") == [], "the session is over")
+        alive = "SELECT session FROM fairq.sessions WHERE alive_until IS NOT NULL"
+        wait_until(lambda: server.sql(alive) == [], "the session is over")
     assert Queue("q")(connection.channel()).get() is None   # the next session has taken it out
     assert server.tasks("q") == {}
 
@@ -373,7 +388,7 @@ def test_a_task_whose_row_takes_no_change_is_let_go(server, connect):
     messages = receiver.get(2)
     server.sql("ALTER TABLE fairq.q_q ADD CONSTRAINT never CHECK (false) NOT VALID")
     messages[0].reject()
-    soon = "SELECT FROM fairq.leases WHERE lease_until < now() + interval '1 min'"
+    soon = "SELECT id FROM fairq.leases WHERE lease_until < now() + interval '1 min'"
     wait_until(lambda: len(server.sql(soon)) == 1, "its lease ends")
     messages[1].ack()
     left = "SELECT payload->>'body' FROM fairq.q_q"
@@ -412,7 +427,7 @@ def test_a_result_that_is_locked_holds_up_no_other(server):
                   for key in "xyz"]
         for thread in others:
             thread.start()
-        stored = "SELECT FROM celery_result WHERE key IN ('x', 'y', 'z')"
+        stored = "SELECT key FROM celery_result WHERE key IN ('x', 'y', 'z')"
         wait_until(lambda: len(server.sql(stored)) == 3, "the others")
         assert all(thread.is_alive() for thread in threads)
     for thread in threads + others:
