@@ -439,8 +439,13 @@ def test_a_result_that_is_locked_holds_up_no_other(server):
 # Descriptors.
 
 @pytest.fixture
-def many_files():
+def many_files(server, monkeypatch):
     """Open, as in a server that has a thousand clients of its own."""
+    def sql(statement, values=None):
+        with contextlib.closing(Database(parameters(server.url))) as database:
+            return database.execute(statement, values)
+
+    monkeypatch.setattr(server, "sql", sql)     # psycopg's own connections take no such number
     before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = most if most == resource.RLIM_INFINITY else min(4096, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (enough, most))
