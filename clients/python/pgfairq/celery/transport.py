@@ -257,10 +257,10 @@ class Transport(virtual.Transport):
         while not self._deliver_next():
             self._claim()
             left = None if end is None else end - time.monotonic()
-            readable = self._wait(left)
-            if not readable and left is not None and left <= 0:
+            ready = self._wait(left)
+            if not ready and left is not None and left <= 0:
                 raise socket.timeout(f"nothing came within {timeout} s")
-            for source in readable:
+            for source in ready:
                 self._hear(source)
 
     def _wait(self, seconds: Optional[float]) -> list[Any]:
