@@ -225,7 +225,9 @@ BEATS = ("SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
 def test_connections_that_are_cut(server, pool, connection):
     """Of the claims, of the session, and of its heartbeats. The worker connects again, and goes on."""
     tasks = server.app()
-    worker = server.worker(pool)
+    # No heartbeat is to tell that another connection is cut.
+    ttl = 30 if connection is BEATS else 600
+    worker = server.worker(pool, broker_transport_options={"claim_wait": 600, "session_ttl": ttl})
     tasks.work.delay("before")
     server.wait_notes(1, "work")
     wait_until(lambda: server.sql(CLAIMS), "a claim waits")
