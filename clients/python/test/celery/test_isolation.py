@@ -2,6 +2,16 @@
 
 A claim waits for up to 600 s here, and a lock is held until the others have come: what waits behind
 it comes too late.
+
+Seen to fail: the queues that are refused, and the claim without room, with a claim whose refusal is
+a lost connection; those that are locked with no lock_timeout for claims; who is claimed alone
+without well, and the pause of all with one that begins anew each time; the row and the table that
+are locked with no lock_timeout for settlements, and the row with a batch that is not split; the
+place that takes no room without _is_not_awaited(); heartbeats on the connection of the settler, and
+beside statements without a bound; the end of a session with a PATIENCE without end; what was left
+with Refused that is always for good, or that ends the round; all refusals without instead();
+results without their lock_timeout; the many files with SelectSelector, and with psycopg's own
+wait().
 """
 
 import contextlib
