@@ -2,8 +2,8 @@
 
 Not the thread that sends heartbeats, nor its connection, for a settlement may wait for a lock. It
 waits for half a second at most. Then, as where the server has refused it, the tasks of a batch are
-settled one by one; what still has to wait is put aside, with all else of its queue, and the others
-go on.
+settled one by one; what still has to wait is put aside, with all else of its queue if it is not the
+only one, and the others go on.
 
 The session is bound to this connection: as long as it is there, an acknowledgement gets through.
 """
@@ -40,7 +40,7 @@ LET_GO = "SELECT fairq.extend_many(%(receipts)s::uuid[], '60 s')::text"
 BATCH = 1000
 # So many of a queue wait in vain until its others are put aside; and for how many seconds they are.
 TRIES = 2
-FIRST, LONGEST = 1.0, 30.0
+FIRST, LONGEST = 1.0, 15.0
 # For how many seconds the end of a session waits for what was put aside.
 PATIENCE = 10.0
 # Between two looks at what other sessions have left.
@@ -70,14 +70,15 @@ class Late:
         self.backoff = Backoff(FIRST, LONGEST)
         self.until = 0.0
         self.waits = 0      # of the pass that is under way
+        self.all = False    # of its tasks are put aside
         self.why: Optional[Refused] = None
 
     def is_closed(self) -> bool:
-        return self.waits >= TRIES or self.until > time.monotonic()
+        return self.waits >= TRIES or (self.all and self.until > time.monotonic())
 
     def put_off(self, queue: str) -> None:
         pause = self.backoff.next()
-        self.until, self.waits = time.monotonic() + pause, 0
+        self.until, self.all, self.waits = time.monotonic() + pause, self.waits >= TRIES, 0
         logger.warning("queue %s: %d tasks could not be settled, and are tried again in %.1f s: %s",
                        queue, len(self.settlements), pause, self.why)
 
@@ -184,7 +185,7 @@ class Settler:
         self._look_after_others()
         self._settle_new()
         for queue, late in list(self._late.items()):
-            if not late.is_closed():
+            if late.until <= time.monotonic():
                 self._retry(queue, late)
                 self._settle_new()
         due = [late.until for late in self._late.values()]

@@ -34,6 +34,7 @@ from pgfairq.celery.backend import Backend
 from pgfairq.celery.database import Database
 from pgfairq.celery.errors import Refused
 from pgfairq.celery.lease import Lease
+from pgfairq.celery.settler import Late
 from pgfairq.celery.unsettled import Unsettled
 from pgfairq.celery.waiting import CHANNEL, Listener, name_of
 
@@ -279,6 +280,17 @@ def test_a_row_that_is_locked_holds_up_no_other(server, connect):
             message.ack()
         wait_until(lambda: server.tasks("q") == {"leased": 3}, "the others are acknowledged")
     wait_until(lambda: server.tasks("q") == {}, "and these, when they can be")
+
+
+def test_one_task_that_is_locked_is_alone_with_it():
+    late = Late()
+    late.waits = 1
+    late.put_off("q")
+    assert not late.is_closed()
+    late.waits = 2
+    assert late.is_closed()
+    late.put_off("q")
+    assert late.is_closed() and late.waits == 0
 
 
 @pytest.mark.parametrize("settle", ["ack", "reject", "requeue"])
