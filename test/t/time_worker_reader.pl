@@ -7,8 +7,8 @@
 # the worker ends, the reader does.
 #
 # Seen to fail: with queue_reader_reads() that answers false (it is the worker that is
-# held up, and nothing becomes due); with a reader that is started anew each time it has
-# ended (table_read; the one that was ended is not the last); without queue_reader_end().
+# held up, and nothing becomes due); without queue_reader_end().  Not seen to fail: with a
+# reader that is started again where one has ended in vain (table_read), for that reads it.
 
 use strict;
 use warnings;
