@@ -114,3 +114,26 @@ settings_define(void)
 							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pgfairq");
 }
+
+/*
+ * What databases and roles are set to is not meant for the worker, nor for its
+ * reader (queue_reader.c).
+ */
+void
+settings_of_worker(void)
+{
+	/* If there has to be a loser, let it be us, and soon. */
+	SetConfigOption("deadlock_timeout", "100ms", PGC_SUSET, PGC_S_OVERRIDE);
+	/* How long it waits says patience.c. */
+	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("statement_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("idle_in_transaction_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
+
+	/*
+	 * Nothing that we write has to be on disk, or on a standby, before others
+	 * may see it: after a crash it is done again.
+	 */
+	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+}

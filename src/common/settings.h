@@ -21,5 +21,6 @@ extern int	settings_max_schedules;
 extern int	settings_node_probe_interval;	/* milliseconds; 0: off */
 
 extern void settings_define(void);
+extern void settings_of_worker(void);
 
 #endif							/* FAIRQ_SETTINGS_H */

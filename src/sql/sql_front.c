@@ -268,10 +268,10 @@ typedef struct Attendance
 } Attendance;
 
 /*
- * Count a queue in.  One that is not there, may not be looked at, is locked or
- * is unfit counts as empty: no reason for a worker to do without the others.
+ * Count a queue in.  Returns false if it is not there, may not be looked at, is
+ * locked or is unfit.
  */
-static void
+static bool
 attend_queue(const text *name, Attendance *counts)
 {
 	Oid			relation = queue_catalog_relation(text_to_cstring(name));
@@ -281,10 +281,10 @@ attend_queue(const text *name, Attendance *counts)
 	int			of_overflow;
 
 	if (!OidIsValid(relation) || queue_open_missing(relation, ACL_SELECT) != 0)
-		return;
+		return false;
 	info = visible_queues_open(relation, &rel);
 	if (info == NULL)
-		return;
+		return false;
 	number = queue_state_number(info->state);
 	if (!info->paused)
 		recovery_classes(rel, info);
@@ -294,12 +294,17 @@ attend_queue(const text *name, Attendance *counts)
 						  (int) waiter_seats_count(waiter_seats_list(number)));
 	counts->leased += leases_count(number, &of_overflow);
 	relation_close(rel, AccessShareLock);
+	return true;
 }
 
 /*
  * fairq_internal.attendance(queues, session): how many tasks are ready, how
  * many wait for tasks, and how many work on some.  The session is that of the
  * worker who asks, who is none of them.
+ *
+ * A queue that cannot be looked at counts as empty, for that is no reason for a
+ * worker to do without the others.  If it is so with all of them, that is the
+ * first one's error.
  *
  * Leases are not looked at one by one.  So a session that works on other queues
  * may be counted, but not more of them than these queues have leases.
@@ -310,6 +315,7 @@ fairq_attendance(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	SessionInfo asker = {.ref.number = NO_SESSION};
 	Attendance	counts = {0};
+	bool		any = false;
 	text	  **queues;
 	int			working = 0;
 	int			n;
@@ -321,7 +327,14 @@ fairq_attendance(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(1) && !sessions_find(PG_GETARG_UUID_P(1), &asker))
 		asker.leases = 0;
 	for (int i = 0; i < n; i++)
-		attend_queue(queues[i], &counts);
+		any |= attend_queue(queues[i], &counts);
+	if (!any)
+	{
+		Relation	rel;
+
+		(void) queue_open(queues[0], AccessShareLock, ACL_SELECT, &rel);
+		relation_close(rel, AccessShareLock);
+	}
 	counts.leased -= asker.leases;
 	if (counts.leased > 0)
 		working = Min(Max(working_sessions(asker.ref.number), 1), counts.leased);

@@ -37,6 +37,7 @@
 #include "utils/timestamp.h"
 
 #include "common/run_as.h"
+#include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
@@ -209,29 +210,6 @@ run_errands(Oid database)
 }
 
 /*
- * What databases and roles are set to is not meant for the worker, nor for its
- * reader (queue_reader.c).
- */
-void
-database_worker_settings(void)
-{
-	/* If there has to be a loser, let it be us, and soon. */
-	SetConfigOption("deadlock_timeout", "100ms", PGC_SUSET, PGC_S_OVERRIDE);
-	/* How long it waits says patience.c. */
-	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("statement_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("idle_in_transaction_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
-
-	/*
-	 * Nothing that we write has to be on disk, or on a standby, before others
-	 * may see it: after a crash it is done again.
-	 */
-	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
-}
-
-/*
  * Run schedules if one is due.  That has to be in time, so it is asked for
  * between the queues, too; but then, however many are due, they get no more
  * time than the queues have had since.
@@ -298,7 +276,7 @@ database_worker_main(Datum arg)
 	before_shmem_exit(worker_exit, (Datum) 0);
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 
-	database_worker_settings();
+	settings_of_worker();
 	lease_handover_begin();
 
 	patience_register();

@@ -30,6 +30,7 @@
 #include "utils/snapmgr.h"
 
 #include "common/run_as.h"
+#include "common/settings.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "worker/worker.h"
@@ -157,7 +158,7 @@ queue_reader_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(Oid));
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
-	database_worker_settings();
+	settings_of_worker();
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();

@@ -17,7 +17,6 @@ extern PGDLLEXPORT void launcher_main(Datum arg);
 
 /* database_worker.c */
 extern PGDLLEXPORT void database_worker_main(Datum arg);
-extern void database_worker_settings(void);
 
 /* database_hooks.c */
 extern void database_hooks_install(void);

@@ -119,9 +119,10 @@ SELECT fairq_internal.wait_ready('{front limit,front q}', '0');
 SELECT pg_temp.try('SELECT fairq_internal.wait_ready(' || a || ')')
     FROM unnest(ARRAY['NULL', '''{}''', '''{NULL}''', '''{front none}''', '''{front q}'', ''-1 s''', '''{front q}'', ''11 years''', 'ARRAY(SELECT n::text FROM generate_series(1, 33) n)']) a;
 
--- What a worker goes by that chooses a node: a queue that is not there counts as empty.
+-- What a worker goes by that chooses a node: a queue that is not there counts as empty, unless there is none.
 SELECT * FROM fairq_internal.attendance('{front q}', NULL);
 SELECT * FROM fairq_internal.attendance('{front none,front q}', NULL);
+SELECT pg_temp.try($$ SELECT * FROM fairq_internal.attendance('{front none,front nowhere}', NULL) $$);
 
 -- Who may do what: a reader looks and waits, who may claim raises floors, too.
 CREATE ROLE front_reader;

@@ -56,8 +56,8 @@ sub goes_on
 
 queue('due', 'address IS NULL');
 sql($node, <<"SQL");
-SELECT count(fairq.enqueue('due', '"bad"', delay => '10 ms')) FROM generate_series(1, $bad);
-SELECT fairq.enqueue('due', '"good"', delay => '20 ms')
+SELECT count(fairq.enqueue('due', '"bad"', delay => '2 s')) FROM generate_series(1, $bad);
+SELECT fairq.enqueue('due', '"good"', delay => '2 s')
 SQL
 goes_on('due', 'make due tasks ready', "state = 'scheduled'", "state = 'ready'");
 
