@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import * as pg from 'pg';
+import { isConnectionError } from './errors';
 
 /** A query as `pg` takes it. */
 export interface QueryConfigLike {
@@ -67,6 +68,15 @@ export async function ask(client: Queryable, statement: Statement, values: unkno
   } catch (error) {
     throw withHint(error);
   }
+}
+
+/**
+ * `pg` tells an error before the server has undone the transaction, and leases are being settled until then: for
+ * another connection they are nobody's. So the client has to be ready for a statement again.
+ */
+export async function undone(client: Queryable, error: unknown): Promise<void> {
+  if (isConnectionError(error)) throw error;
+  await client.query('');
 }
 
 /** The server's hint says what is allowed, and a message is all that most logs show. */

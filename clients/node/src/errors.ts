@@ -181,6 +181,16 @@ export function isConnectionError(error: unknown): boolean {
   return code.startsWith('08') || code.startsWith('57P') || code === '53300';
 }
 
+/** Another try may fare better: a lock, a deadlock, a lack of room, a statement that was stopped, a standby. */
+export function isPassing(error: unknown): boolean {
+  return isConnectionError(error) || /^(08|40|53|57|58|55P03$|25006$)/.test((error as { code: string }).code);
+}
+
+/** Somebody has stopped the statement, or its time was up. */
+export function isCancelled(error: unknown): boolean {
+  return (error as { code?: unknown } | null)?.code === '57014';
+}
+
 /** No other try will do: the queue is not there, or the role may not use it, or the database is another. */
 export function isHopeless(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;

@@ -1,6 +1,6 @@
 import * as pg from 'pg';
-import { Database, Statement } from './database';
-import { FairqError } from './errors';
+import { Database, Row, Statement } from './database';
+import { FairqError, isConnectionError } from './errors';
 import { Settler } from './settler';
 import { arrayText } from './values';
 import { Backoff } from './waiting';
@@ -85,16 +85,14 @@ async function primary(configs: pg.PoolConfig[]): Promise<pg.PoolConfig> {
 /** Knows which node is next, and when to ask. */
 export class Guide {
   private readonly database: Database;
-  private readonly queues: readonly string[];
   private isProxy: boolean | undefined;
   private pause = 2000;
   private next = 0;
   private worked = false;
   private readonly unreachedNodes = new Map<number, { until: number; backoff: Backoff }>();
 
-  constructor(database: Database, queues: readonly string[]) {
+  constructor(database: Database) {
     this.database = database;
-    this.queues = queues;
   }
 
   /** In milliseconds. */
@@ -102,18 +100,35 @@ export class Guide {
     return this.isProxy ? Math.max(0, this.next - performance.now()) : Infinity;
   }
 
-  /** The node to work at, for a worker that has this session at another. Undefined: the database is no proxy. */
-  async ask(session?: string): Promise<Node | undefined> {
+  /**
+   * The node to work at, for a worker that has this session at another. Undefined: the database is no proxy.
+   * `strict`: that one of the queues is refused is an error.
+   */
+  async ask(queues: readonly string[], strict: boolean, session?: string): Promise<Node | undefined> {
     this.isProxy ??= (await this.database.ask(IS_PROXY, []))[0][0] === 't';
     if (!this.isProxy) return undefined;
     this.postpone();
     const now = performance.now();
     const but = [...this.unreachedNodes].filter(([, { until }]) => until > now).map(([number]) => String(number));
-    const [[number, connection, pause]] = await this.database.ask(WORKER_NODE,
-      [arrayText([...this.queues]), session ?? null, arrayText(but)], undefined, PATIENCE);
+    const asked = [queues, ...strict || queues.length === 1 ? [] : queues.map((queue) => [queue])];
+    const [[number, connection, pause]] = await this.firstTaken(asked, [session ?? null, arrayText(but)]);
     this.pause = Number(pause);
     this.postpone();
     return { number: Number(number), connection: connection as string };
+  }
+
+  /** Of all queues together; if that is refused, since one is, of the first alone that is not. */
+  private async firstTaken(asked: readonly (readonly string[])[], values: unknown[]): Promise<Row[]> {
+    let refusal: unknown;
+    for (const queues of asked) {
+      try {
+        return await this.database.ask(WORKER_NODE, [arrayText(queues), ...values], undefined, PATIENCE);
+      } catch (error) {
+        if (isConnectionError(error)) throw error;
+        refusal ??= error;
+      }
+    }
+    throw refusal;
   }
 
   /** So many tasks were claimed. When a node becomes empty it is time to ask soon. */

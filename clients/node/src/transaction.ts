@@ -1,4 +1,4 @@
-import { PoolClientLike, PoolLike, Queryable, Statement, ask, withHint } from './database';
+import { PoolClientLike, PoolLike, Queryable, Statement, ask, undone, withHint } from './database';
 import { FairqError } from './errors';
 
 const ACK = new Statement('SELECT fairq.ack($1, $2)');
@@ -92,6 +92,7 @@ export class Transaction implements TaskTransaction {
       this.giveBack();
       return mine;
     } catch (error) {
+      if (this.taken) await undone(this.taken, error).catch(() => {});
       this.giveBack(error as Error);
       throw error;
     }

@@ -32,8 +32,11 @@ export class Bell {
     this.wake?.();
   }
 
-  async heard(): Promise<void> {
+  /** It rings by itself after so many milliseconds, if that is said. */
+  async heard(within = Infinity): Promise<void> {
+    const timer = within < Infinity ? setTimeout(() => this.ring(), within) : undefined;
     if (!this.rung) await new Promise<void>((resolve) => { this.wake = resolve; });
+    clearTimeout(timer);
     this.wake = undefined;
     this.rung = false;
   }

@@ -1,17 +1,18 @@
 import { EventEmitter } from 'node:events';
 import { hostname } from 'node:os';
 import * as pg from 'pg';
+import { Attendance } from './attendance';
 import { Claimed, Claims } from './claims';
-import { Connection, Database, Statement } from './database';
+import { Connection, Database, Row, Statement } from './database';
 import {
-  ErrorClass, FairqError, LeaseLost, WorkerClosed, errorClasses, errorText, hopeless, isConnectionError, isHopeless,
+  ErrorClass, FairqError, LeaseLost, WorkerClosed, errorClasses, hopeless, isHopeless, isPassing,
 } from './errors';
 import { Entry, Handler, HandlerTable, Handlers, timedOut } from './handlers';
 import { Hooks, WorkerHooks, hooksOf } from './hooks';
 import { Guide, Node, Place } from './place';
 import { Run } from './run';
 import { Session } from './session';
-import { Settler, Verdict } from './settler';
+import { BOUND, Settlement, Settler, Verdict } from './settler';
 import { Task } from './task';
 import { arrayText, checkOptions, jsonText, milliseconds, queueName, wholeNumber } from './values';
 import { verdictOf } from './verdict';
@@ -23,7 +24,8 @@ const QUEUES = new Statement(`SELECT q.queue, q.keep_done > '0', format('%I.%I',
   WHERE q.queue = ANY ($1)`);
 
 /** Whether a task is dead, and of this attempt; an owner may have written something else into its history. */
-const DIED = new Statement(`SELECT FROM fairq.get_task($1, $2) WHERE state = 'dead' AND history -> -1 ->> 'attempt' = $3`);
+const DIED = new Statement(`SELECT FROM ${BOUND}, fairq.get_task($1, CASE WHEN bound <> '' THEN $2::bigint END)
+  WHERE state = 'dead' AND history -> -1 ->> 'attempt' = $3`);
 
 /** No more tasks are claimed ahead than are begun within this time, in milliseconds, as handlers go. */
 const AHEAD = 20;
@@ -98,13 +100,13 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private readonly bell = new Bell();
   private readonly runs = new Set<Run<Data>>();
   private readonly sessions = new Set<Session>();
-  private readonly claimBackoff = new Backoff();
   private readonly closed: Promise<void>;
   private settings = new Map<string, Settings>();
   private settingsAt = 0;
   private ahead: (Claimed & { at: number })[] = [];
   /** Where the worker claims; others are left when their tasks are settled. */
   private place: Place;
+  private attendance: Attendance;
   private readonly left = new Set<Promise<void>>();
   private session: Session | undefined;
   private running: Promise<void> | undefined;
@@ -134,7 +136,8 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     this.name = (options.name ?? `${hostname().slice(0, 40)} ${process.pid}`).replaceAll('\0', '');
     this.home = this.placeOf(new Database(connection, options.prepare ?? options.direct === undefined), undefined);
     this.place = this.home;
-    this.guide = new Guide(this.home.database, this.queues);
+    this.attendance = this.attendanceAt(this.home);
+    this.guide = new Guide(this.home.database);
     this.closed = new Promise((resolve) => { this.startClosing = resolve; });
     this.hurried = new Promise((resolve) => { this.hurry = resolve; });
   }
@@ -178,17 +181,25 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     const chores = setInterval(() => this.doChores(), PATIENCE);
     let started = false;
     try {
-      await this.hooks.start(this);
-      started = true;
+      started = await this.inTime(this.hooks.start(this));
       await this.connectAndClaim();
     } finally {
       clearInterval(chores);
       await this.shutDown();
       pool.removeListener('error', onPoolError);
       await Promise.all([...this.left, this.handlers.close()]);
-      if (started) await this.hooks.stop(this);
+      if (started) await this.inTime(this.hooks.stop(this));
       await this.home.database.close();
     }
+  }
+
+  /** A hook that never returns does not keep a worker from closing. */
+  private async inTime(hooks: Promise<void>): Promise<boolean> {
+    const ended = hooks.then(() => true);
+    const late = this.hurried.then(() => sleep(LAST_ANSWERS, ended.catch(() => {}))).then(() => false);
+    const inTime = await Promise.race([ended, late]);
+    if (!inTime) this.report(new FairqError('a hook has not returned, and the worker closes without it'));
+    return inTime;
   }
 
   private async connectAndClaim(): Promise<void> {
@@ -198,10 +209,10 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     while (!this.closing) {
       let session: Session, claims: Claims;
       try {
-        const next = node ?? await this.guide.ask();
+        const next = node ?? await this.guide.ask(this.queues, first);
         if (next && this.draining) throw hopeless('0A000', 'drain() is for one database; at a proxy of a cluster call run()');
         node = next;
-        ({ session, claims } = await this.connect(node));
+        ({ session, claims } = await this.connect(node, first));
       } catch (error) {
         if (first && !node && isHopeless(error)) throw error;
         if (node) this.guide.unreached(node);
@@ -225,17 +236,18 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     }
   }
 
-  private async connect(node: Node | undefined): Promise<{ session: Session; claims: Claims }> {
+  private async connect(node: Node | undefined, strict: boolean): Promise<{ session: Session; claims: Claims }> {
     this.giveBackAhead();
     const place = node ? this.placeOf(await this.guide.open(node), node) : this.home;
+    const attendance = this.attendanceAt(place);
     const direct = node ? undefined : this.direct;
     const { pool } = place.database;
     let session: Session | undefined;
     let claims: Claims;
     try {
       session = await Session.open(pool, { name: this.name.slice(0, 63), ttl: this.ttl, direct });
-      await this.readSettings(place);
-      claims = await Claims.open(pool, direct, this.ttl, [...this.queues], this.rotate, node !== undefined);
+      await this.readSettings(place, strict);
+      claims = await Claims.open(pool, direct, this.ttl, attendance, this.rotate, node !== undefined);
     } catch (error) {
       await session?.close();
       if (node) await place.database.close();
@@ -243,12 +255,14 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     }
     const { connection } = claims;
     this.place = place;
+    this.attendance = attendance;
     this.session = session;
     this.sessions.add(session);
     const over = session;
     void session.over.then((reason) => {
       this.sessions.delete(over);
       connection.destroy();
+      place.settler.wake();
       this.bell.ring();
       if (reason) this.report(reason);
       if (node) this.leave(place);
@@ -257,8 +271,19 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   }
 
   private placeOf(database: Database, node: Node | undefined): Place {
-    const settler = new Settler(database.pool, database.prepare, Math.max(this.ttl, 5000), (error) => this.report(error));
+    const settler = new Settler(database.pool, database.prepare, Math.max(this.ttl, 5000),
+      (error) => this.report(error), () => this.bell.ring());
     return { node, database, settler };
+  }
+
+  /** Of a queue no more may wait apart for their settlement than are acknowledged together else. */
+  private attendanceAt({ node, settler }: Place): Attendance {
+    return new Attendance(this.queues, (queue) => settler.apart(queue) > this.mostUnsettled, node !== undefined,
+      (error) => this.report(error));
+  }
+
+  private get mostUnsettled(): number {
+    return Math.max(UNSETTLED, this.concurrency + this.prefetch);
   }
 
   /** Its session is over: what is under way there ends, and then its connections. */
@@ -280,33 +305,27 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     void stopWaiting;
     while (!this.closing && session.alive) {
       const most = this.wanted();
-      if (most === 0) {
-        await this.bell.heard();
+      const pause = most === 0 ? Infinity : this.attendance.pause();
+      if (pause > 0) {
+        await this.bell.heard(pause);
         continue;
       }
-      if (this.guide.dueIn() === 0) {
+      const present = this.attendance.present();
+      if (this.guide.dueIn() === 0 && present.length > 0) {
         // Whoever stays at a node needs no proxy.
-        const following = await this.guide.ask(session.id).catch((error) => void this.report(error));
+        const following = await this.guide.ask(present, false, session.id).catch((error) => void this.report(error));
         if (following && following.number !== node?.number) return following;
       }
       const free = this.runs.size < this.concurrency;
-      try {
-        this.claiming = true;
-        const claimed = await claims.claim(session, most, free && !this.draining, this.guide.dueIn());
-        this.guide.found(node, claimed.length);
-        this.claimBackoff.reset();
-        this.short = !free && claimed.length < most;
-        const at = performance.now();
-        for (const one of claimed) this.ahead.push({ ...one, at });
-        this.begin();
-        if (this.draining && claimed.length === 0 && free) await this.whenDrained();
-      } catch (error) {
-        if (node || claims.connection.closed || isConnectionError(error)) throw error;
-        if (!this.closing) this.report(error);
-        await sleep(this.claimBackoff.next(), this.closed);
-      } finally {
-        this.claiming = false;
-      }
+      this.claiming = true;
+      const claimed = await claims.claim(session, most, free && !this.draining, this.guide.dueIn())
+        .finally(() => { this.claiming = false; });
+      this.guide.found(node, claimed.length);
+      this.short = !free && claimed.length < most;
+      const at = performance.now();
+      for (const one of claimed) this.ahead.push({ ...one, at });
+      this.begin();
+      if (this.draining && claimed.length === 0 && free && this.attendance.complete) await this.whenDrained();
     }
     return undefined;
   }
@@ -315,14 +334,14 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   /** Closes when nothing is in work; else until something of that, or a hook, has ended, which may have added more. */
   private async whenDrained(): Promise<void> {
     if (this.runs.size + this.ahead.length + this.place.settler.unsettled + this.inquiries.size > 0) return this.bell.heard();
-    if (this.hooks.telling) return this.hooks.told();
+    if (this.hooks.telling) return Promise.race([this.hooks.told(), this.closed]);
     this.closing = true;
     this.startClosing();
   }
 
   /** How many to claim: for those who are free, and some ahead. */
   private wanted(): number {
-    if (this.place.settler.unsettled > Math.max(UNSETTLED, this.concurrency + this.prefetch)) return 0;
+    if (this.place.settler.backlog > this.mostUnsettled) return 0;
     const free = this.concurrency - this.runs.size;
     const ahead = Math.min(this.prefetch, Math.floor(AHEAD / this.typical * this.concurrency));
     if (free > 0) return free + ahead;
@@ -352,23 +371,30 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     }
     if (performance.now() - this.settingsAt > SETTINGS_AGE) {
       this.settingsAt = performance.now();
-      this.readSettings(this.place).catch((error) => this.report(error));
+      this.readSettings(this.place, false).catch((error) => this.report(error));
     }
   }
 
   private giveBackAhead(): void {
     const { session } = this;
-    for (const { receipt } of this.ahead) {
-      this.place.settler.add({ receipt, verdict: { kind: 'release', delay: '0' }, alive: () => session?.alive ?? false, settled: () => {} });
+    for (const { task: { queue }, receipt } of this.ahead) {
+      this.place.settler.add({ queue, receipt, verdict: { kind: 'back', after: 0, delay: '0' }, alive: () => session?.alive ?? false, settled: () => {} });
     }
     this.ahead = [];
   }
 
-  private async readSettings({ database }: Place): Promise<void> {
+  /** `strict`: a queue that is missing or closed to us is an error; once the worker has started it is put off. */
+  private async readSettings({ database }: Place, strict: boolean): Promise<void> {
     const rows = await database.ask(QUEUES, [arrayText([...this.queues])]);
     const found = new Map(rows.map(([queue, keeps]) => [queue as string, { keepsResults: keeps === 't' }]));
+    if (strict) this.checkQueues(rows);
+    this.settings = found;
+    this.settingsAt = performance.now();
+  }
+
+  private checkQueues(rows: Row[]): void {
     const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(', ');
-    const missing = this.queues.filter((queue) => !found.has(queue));
+    const missing = this.queues.filter((queue) => !rows.some(([found]) => found === queue));
     if (missing.length > 0) {
       throw hopeless('42704', `there is no queue ${quoted(missing)}; make it with queue.create() or fairq.create_queue`);
     }
@@ -377,8 +403,6 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
       throw hopeless('42501', `this role may not work on queue ${quoted(closed.map(([queue]) => queue as string))}; ` +
         `GRANT SELECT, UPDATE, DELETE ON ${closed.map((row) => row[2]).join(', ')}`);
     }
-    this.settings = found;
-    this.settingsAt = performance.now();
   }
 
   // --- a task -----------------------------------------------------------------
@@ -414,14 +438,10 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
       ? jsonText('the result of the handler', value) : null;
     const tx = run.usedTx;
     run.state = 'settling';
-    const done = (): void => {
-      this.tell('completed', run.task, value);
-      this.hooks.tell('after', run.task, value);
-    };
-    if (!tx) return this.settle(run, { kind: 'ack', result }, done);
+    if (!tx) return this.settle(run, { kind: 'ack', result }, value);
     const mine = await tx.commit(run.receipt, result);
     run.over();
-    if (mine) done();
+    if (mine) this.done(run, value);
     else this.onLost(run, new LeaseLost(`the lease of ${String(run.task)} was lost, and its transaction is rolled back`));
   }
 
@@ -436,7 +456,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     run.state = 'settling';
     await run.usedTx?.rollback();
     const { verdict, error } = verdictOf(thrown, this.giveUpOn, entry, run.task);
-    this.settle(run, verdict, () => verdict.kind !== 'release' && this.failed(run, error, verdict.kind === 'final'));
+    this.settle(run, verdict, error);
   }
 
   /** The attempt is counted. Whether it was the last is asked for if somebody wants to know. */
@@ -457,7 +477,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
           return rows.length > 0 ? died() : undefined;
         } catch (problem) {
           this.report(problem);
-          if (!isConnectionError(problem) || !session.alive) return undefined;
+          if (!isPassing(problem) || !session.alive) return undefined;
           await sleep(backoff.next());
         }
       }
@@ -469,33 +489,37 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     });
   }
 
-  private settle(run: Run<Data>, verdict: Verdict, done: () => void): void {
-    const { receipt, session, place } = run;
-    place.settler.add({
-      receipt, verdict, alive: () => session.alive,
-      settled: (mine, error) => {
-        this.bell.ring();
-        if (error !== undefined && verdict.kind !== 'release') return this.refused(run, verdict, error, done);
+  /** `about`: the result of the handler, or the error that it has thrown. */
+  private settle(run: Run<Data>, verdict: Verdict, about: unknown): void {
+    const { task, receipt, session, place } = run;
+    const settlement: Settlement = {
+      queue: task.queue, receipt, verdict, alive: () => session.alive,
+      settled: (mine) => {
         run.over();
-        if (mine) done();
-        else this.onLost(run, new LeaseLost(`the lease of ${String(run.task)} was lost, or it is not known whether it was settled`));
+        this.settled(run, mine, settlement, settlement.verdict.kind === verdict.kind ? about : settlement.refusal);
       },
-    });
+    };
+    place.settler.add(settlement);
   }
 
-  /** The server does not take the verdict, which is another one's fault: the attempt has failed. */
-  private refused(run: Run<Data>, verdict: Verdict, error: unknown, done: () => void): void {
-    if (verdict.kind === 'ack' && verdict.result !== null && (error as { code?: string }).code === '55000') {
-      const settings = this.settings.get(run.task.queue);
-      if (settings) settings.keepsResults = false;
-      return this.settle(run, { kind: 'ack', result: null }, done);
+  private settled(run: Run<Data>, mine: boolean, { verdict, refusal }: Settlement, about: unknown): void {
+    if (verdict.kind === 'back') {
+      return this.onLost(run, new LeaseLost(`how the attempt of ${String(run.task)} had ended was refused by the server, ` +
+        `and the task ${mine ? 'is given back' : 'stays leased until the session ends'}`, { cause: refusal }));
     }
-    this.report(error);
+    if (!mine) return this.onLost(run, new LeaseLost(`the lease of ${String(run.task)} was lost, or it is not known whether it was settled`));
     if (verdict.kind === 'ack') {
-      return this.settle(run, { kind: 'nack', error: errorText(error), delay: null }, () => this.failed(run, error, false));
+      const settings = this.settings.get(run.task.queue);
+      if (settings && refusal !== undefined) settings.keepsResults = false;
+      this.done(run, about as Result);
+    } else if (verdict.kind !== 'release') {
+      this.failed(run, about, verdict.kind === 'final');
     }
-    return this.settle(run, { kind: 'release', delay: '1 min' }, () => this.onLost(run, new LeaseLost(
-      `how the attempt of ${String(run.task)} had ended was refused by the server, and the task is given back`, { cause: error })));
+  }
+
+  private done({ task }: Run<Data>, value: Result): void {
+    this.tell('completed', task, value);
+    this.hooks.tell('after', task, value);
   }
 
   // --- the end ----------------------------------------------------------------

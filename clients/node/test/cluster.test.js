@@ -49,9 +49,9 @@ async function newCluster(t, count) {
     for (const node of nodes) sum += await done(node);
     return sum;
   };
-  const start = (handler) => {
+  const start = (handler, queues = 'emails') => {
     const pool = poolOf(config(proxy));
-    const worker = new Worker(pool, 'emails', handler ?? (async (task, { tx }) => {
+    const worker = new Worker(pool, queues, handler ?? (async (task, { tx }) => {
       await tx.query('INSERT INTO done VALUES ($1, $2)', [task.id, task.attempt]);
     }), { concurrency: 3 });
     const seen = watch(worker);
@@ -122,18 +122,37 @@ test('a node that cannot be reached is not asked for, for a while', async () => 
       asked.push(values);
       return [['2', 'dbname=two', '2000']];
     },
-  }, ['emails']);
-  const node = await guide.ask();
+  });
+  const ask = (session) => guide.ask(['emails'], true, session);
+  const node = await ask();
   assert.deepStrictEqual(node, { number: 2, connection: 'dbname=two' });
   assert.ok(guide.dueIn() > 1000);
   guide.unreached(node);
-  await guide.ask('00000000-0000-0000-0000-000000000000');
+  await ask('00000000-0000-0000-0000-000000000000');
   assert.deepStrictEqual(asked, [['{"emails"}', null, '{}'], ['{"emails"}', '00000000-0000-0000-0000-000000000000', '{"2"}']]);
   guide.found(node, 1);
   guide.found(node, 0);
   assert.ok(guide.dueIn() <= 750);      // it has become empty
-  await guide.ask();
+  await ask();
   assert.deepStrictEqual(asked[2][2], '{}');
+});
+
+test('a queue that is missing at the nodes keeps no worker from the others', async (t) => {
+  const { proxy, nodes, queue, allDone, start } = await newCluster(t, 2);
+  const gone = new Queue(config(proxy), 'gone');
+  atEnd(t, () => gone.close());
+  await gone.create();
+  const worker = start(undefined, ['gone', 'emails']);
+  await addSome(queue, 20);
+  await until('all are done', async () => await allDone() === 20);
+  await gone.drop();
+  for (const node of nodes) {
+    await run(node, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND query ~ 'fairq' AND pid <> pg_backend_pid() AND backend_type = 'client backend'`);
+  }
+  await addSome(queue, 20);
+  await until('all are done', async () => await allDone() === 40);
+  await until('it is put off', () => worker.seen.errors.some(({ message }) => message.startsWith('queue "gone" is put off')));
 });
 
 test('what is the node\'s of a connection, and what is the worker\'s own', () => {

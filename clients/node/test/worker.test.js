@@ -106,14 +106,15 @@ test('a query after the handler has returned is refused', async (t) => {
 function recorded(pool) {
   const sent = [];
   const note = (config) => { sent.push(typeof config === 'string' ? config : config.text); };
-  const proxy = new Proxy(pool, {
+  const noting = (it) => new Proxy(it, {
     get(target, key) {
       if (key === 'query') return (config, values) => { note(config); return target.query(config, values); };
+      if (key === 'connect') return async () => noting(await target.connect());
       const value = target[key];
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
-  return { proxy, sent };
+  return { proxy: noting(pool), sent };
 }
 
 test('tasks without a transaction that end together are acknowledged in one statement', async (t) => {

@@ -1,0 +1,358 @@
+'use strict';
+// One queue, row or hook that is bad harms no others. Seen to fail, each with its guard removed:
+
+const test = require('node:test');
+const assert = require('node:assert');
+const { Queue, Snooze, Worker } = require('pgfairq');
+const { Attendance } = require('../dist/attendance.js');
+const { atEnd, newQueue, poolOf, until, watch } = require('./support.js');
+
+/** A second queue in the same database, and a worker of both. */
+async function twoQueues(t, settings = {}, setup = '') {
+  const made = await newQueue(t, settings, setup);
+  const other = new Queue(made.pool, 'other');
+  await other.create({ backoffBase: 0, ...settings });
+  const done = (worker, name) => worker.seen.completed.filter(({ task }) => task.queue === name).length;
+  return { ...made, other, done };
+}
+
+/** Something that is locked until `release` is called, at the end of the test at the latest. */
+async function lock(t, pool, statement) {
+  const client = await pool.connect();
+  await client.query(`BEGIN; ${statement}`);
+  let held = true;
+  const release = async () => {
+    if (!held) return;
+    held = false;
+    await client.query('ROLLBACK');
+    client.release();
+  };
+  atEnd(t, release);
+  return release;
+}
+
+const LOCK_TABLE = 'LOCK TABLE fairq.q_emails IN ACCESS EXCLUSIVE MODE';
+const putOff = (worker, name) => worker.seen.errors.filter(({ message }) => message.startsWith(`queue "${name}" is put off for `));
+const says = (worker, pattern) => worker.seen.errors.some(({ message }) => pattern.test(message));
+
+/** A gate for handlers, and how many have come to it. */
+function gate() {
+  const made = { waiting: 0 };
+  const opened = new Promise((resolve) => { made.open = resolve; });
+  made.pass = () => {
+    made.waiting += 1;
+    return opened;
+  };
+  return made;
+}
+
+// --- queues that are put off ----------------------------------------------------
+
+test('a queue whose table is locked keeps no other from being claimed, and is taken back', async (t) => {
+  const { pool, queue, other, start, done } = await twoQueues(t);
+  await queue.add('locked');
+  const release = await lock(t, pool, LOCK_TABLE);
+  const worker = start(async () => {}, {}, ['emails', 'other']);
+  for (let n = 1; n <= 3; n++) {
+    await until('it is put off again', () => putOff(worker, 'emails').length >= n);
+    await other.add(n);
+    await until('the other is done', () => done(worker, 'other') === n);
+  }
+  assert.ok(putOff(worker, 'emails').every(({ message, cause }) => /lock timeout/.test(message) && cause.code === '55P03'));
+  assert.deepStrictEqual([putOff(worker, 'other'), done(worker, 'emails')], [[], 0]);
+  await release();
+  await until('it is taken back', () => done(worker, 'emails') === 1);
+  assert.strictEqual(worker.attendance.complete, true);
+});
+
+test('a queue that is dropped, unfit or forbidden is put off, also when the worker connects anew', async (t) => {
+  const { config, queue, other, rows, done } = await twoQueues(t);
+  const role = `clerk_${process.pid}`;
+  await rows(`CREATE ROLE ${role} LOGIN; GRANT USAGE ON SCHEMA fairq TO ${role};
+    GRANT SELECT, UPDATE, DELETE ON fairq.q_emails, fairq.q_other TO ${role}`);
+  atEnd(t, () => rows(`DROP OWNED BY ${role}; DROP ROLE ${role}`));
+  const pool = poolOf({ ...config, user: role });
+  atEnd(t, () => pool.end());
+  const worker = new Worker(pool, ['emails', 'other'], async () => {});
+  worker.seen = watch(worker);
+  worker.run().catch(() => {});
+  atEnd(t, () => worker.close({ timeout: 0 }));
+  const refusals = [
+    ['ALTER TABLE fairq.q_emails ADD COLUMN one int GENERATED ALWAYS AS (1) STORED', 'ALTER TABLE fairq.q_emails DROP COLUMN one', /as the table of a queue/],
+    [`REVOKE UPDATE ON fairq.q_emails FROM ${role}`, `GRANT UPDATE ON fairq.q_emails TO ${role}`, /is put off .*(permission|UPDATE)/],
+    ["SELECT fairq.drop_queue('emails')", `SELECT fairq.create_queue('emails'); GRANT SELECT, UPDATE, DELETE ON fairq.q_emails TO ${role}`, /"emails" does not exist/],
+  ];
+  await queue.add('before');
+  await until('it is done', () => done(worker, 'emails') === 1);
+  for (const [n, [spoil, mend, message]] of refusals.entries()) {
+    worker.seen.errors.length = 0;
+    await rows(spoil);
+    await other.add('meanwhile');
+    await until('it is put off', () => says(worker, message));
+    await until('the other is done', () => done(worker, 'other') === 2 * n + 1);
+    await rows(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${role}'`);
+    await other.add('after it has connected anew');
+    await until('that is done', () => done(worker, 'other') === 2 * n + 2);
+    assert.deepStrictEqual(putOff(worker, 'other'), []);
+    await rows(mend);
+    await queue.add('well');
+    await until('it is taken back', () => done(worker, 'emails') === n + 2);
+  }
+});
+
+test('no backend is left behind while a table is locked', async (t) => {
+  const { pool, queue, rows, start } = await newQueue(t);
+  await queue.add('x');
+  const release = await lock(t, pool, LOCK_TABLE);
+  const worker = start(async () => {});
+  const waiting = async () => (await rows(`SELECT FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ 'fairq.claim'`)).length;
+  await until('it waits for the lock', async () => await waiting() === 1);
+  await until('it does not wait any more', async () => await waiting() === 0);
+  await until('it has tried again', () => putOff(worker, 'emails').length > 1);
+  await release();
+  await until('it is done', () => worker.seen.completed.length === 1);
+  assert.ok(worker.seen.errors.every(({ message }) => /is put off/.test(message)));
+});
+
+test('who is asked about, and for how long others are not', async () => {
+  const told = [];
+  const crowded = new Set();
+  const bad = new Map();
+  const asked = [];
+  const refusal = (code) => Object.assign(new Error(`no ${code}`), { code });
+  const make = (others) => new Attendance(['a', 'b', 'c'], (queue) => crowded.has(queue), others, (error) => told.push(error.message));
+  const ask = async (queues, alone) => {
+    asked.push([queues.join(''), alone]);
+    for (const queue of queues) if (bad.has(queue)) throw refusal(bad.get(queue));
+    return queues;
+  };
+  let attendance = make(false);
+  assert.deepStrictEqual(await attendance.together(ask), ['a', 'b', 'c']);
+  assert.deepStrictEqual([attendance.pause(), attendance.dueIn()], [0, Infinity]);
+  bad.set('b', '42704');
+  assert.deepStrictEqual(await attendance.together(ask), ['a', 'c']);
+  assert.deepStrictEqual(asked.splice(0), [['abc', false], ['abc', false], ['a', true], ['b', true], ['c', true]]);
+  assert.match(told.splice(0).join('\n'), /^queue "b" is put off for [01]\.\d s: no 42704$/);
+  assert.deepStrictEqual(await attendance.together(ask), ['a', 'c']);
+  assert.ok(attendance.dueIn() > 0 && attendance.dueIn() <= 1000);
+  assert.deepStrictEqual(await attendance.returning(ask), []); // not yet
+  assert.deepStrictEqual(asked.splice(0), [['ac', false]]);
+
+  const now = performance.now.bind(performance);
+  let later = 0;
+  performance.now = () => now() + later;
+  try {
+    for (const most of [2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]) {
+      later += attendance.dueIn() + 1;
+      assert.deepStrictEqual(await attendance.returning(ask), []);
+      assert.ok(attendance.dueIn() > most / 2 - 100 && attendance.dueIn() <= most, `${attendance.dueIn()} of ${most}`);
+    }
+    assert.strictEqual(told.splice(0).length, 7);
+    later += 60_000;
+    bad.clear();
+    assert.deepStrictEqual(await attendance.returning(ask), ['b']);
+    assert.ok(attendance.complete);
+  } finally {
+    delete performance.now;
+  }
+
+  crowded.add('a'); // nothing is claimed of it until that is settled
+  assert.deepStrictEqual([attendance.present(), attendance.dueIn()], [['b', 'c'], 1000]);
+  crowded.add('b').add('c');
+  assert.strictEqual(attendance.pause(), 1000);
+  crowded.clear();
+
+  for (const code of ['57014', '08006', 'ECONNRESET']) { // which say nothing of a queue
+    bad.set('a', code);
+    const answer = await attendance.together(ask).catch((error) => error.code);
+    assert.deepStrictEqual(answer, code === '57014' ? [] : code);
+  }
+  assert.deepStrictEqual([told, attendance.complete], [[], true]);
+
+  for (const queue of ['a', 'b', 'c']) bad.set(queue, '25006');
+  assert.deepStrictEqual(await attendance.together(ask), []);
+  assert.ok(attendance.pause() > 0);
+  attendance = make(true);
+  await assert.rejects(attendance.together(ask), /no 25006/); // another place may be better
+});
+
+// --- settlements that wait --------------------------------------------------------
+
+for (const what of ['row', 'table']) {
+  test(`a settlement that waits for a ${what} holds up no other, and is made when it can`, async (t) => {
+    const { pool, queue, other, start, done } = await twoQueues(t);
+    const [held] = await queue.addMany([{ data: 'held' }, { data: 'beside' }]);
+    await other.addMany([{ data: 1 }, { data: 2 }]);
+    const end = gate();
+    let begun = 0;
+    const worker = start((task) => (begun++, task.data === 'later' ? null : end.pass()), { concurrency: 4, ttl: 600_000 }, ['emails', 'other']);
+    await until('all run', () => end.waiting === 4);
+    const release = await lock(t, pool, what === 'row' ? `SELECT FROM fairq.q_emails WHERE id = ${held} FOR UPDATE` : LOCK_TABLE);
+    end.open(); // all four in one batch
+    const locked = what === 'row' ? 1 : 2;
+    await until('the others are done', () => worker.seen.completed.length === 4 - locked);
+    assert.strictEqual(done(worker, 'other'), 2);
+    await until('that it waits is told', () => says(worker, /^a settlement of queue "emails" has to wait, .*lock timeout/));
+    await other.add('later');
+    await until('that is done', () => done(worker, 'other') === 3);
+    assert.strictEqual(done(worker, 'emails'), 2 - locked);
+    await release();
+    await until('all are done', () => done(worker, 'emails') === 2);
+    assert.deepStrictEqual([begun, worker.seen.failed, worker.seen.lost], [5, [], []]);
+  });
+}
+
+test('whether a task is dead is asked for without holding up settlements', async (t) => {
+  const { pool, config, queue, other } = await twoQueues(t, { backoffBase: '1 h' });
+  const single = poolOf(config, 1);
+  atEnd(t, () => single.end());
+  let release;
+  const locking = new Proxy(single, {
+    get(target, key) {
+      const value = target[key];
+      if (key !== 'query') return typeof value === 'function' ? value.bind(target) : value;
+      return async (...parts) => {
+        if (!release && /get_task/.test(parts[0].text)) release = await lock(t, pool, LOCK_TABLE);
+        return target.query(...parts);
+      };
+    },
+  });
+  await queue.add('bad');
+  const worker = new Worker(locking, ['emails', 'other'], async (task) => { if (task.data === 'bad') throw new Error('no'); });
+  worker.seen = watch(worker);
+  worker.run().catch(() => {});
+  atEnd(t, () => worker.close({ timeout: 0 }));
+  await until('it is asked for', () => release !== undefined);
+  await other.add('good');
+  await until('the other is done', () => worker.seen.completed.length === 1);
+  await release();
+  await until('nothing is asked any more', () => worker.inquiries.size === 0);
+  assert.deepStrictEqual(worker.seen.dead, []);
+});
+
+test('of a queue whose settlements wait no more is claimed than are settled at a time', async (t) => {
+  const { pool, queue, other, rows, start, done } = await twoQueues(t, { keepDone: '1 h' }, `
+    CREATE FUNCTION one_at_a_time() RETURNS bool LANGUAGE sql AS 'SELECT pg_advisory_xact_lock(5); SELECT true'`);
+  await rows('ALTER TABLE fairq.done_emails ADD CHECK (one_at_a_time())');
+  const release = await lock(t, pool, 'SELECT pg_advisory_xact_lock(5)');
+  await queue.addMany(Array.from({ length: 100 }, (_, n) => ({ data: n })));
+  let begun = 0;
+  const worker = start((task) => { begun += task.queue === 'emails' ? 1 : 0; }, { concurrency: 2, prefetch: 0, ttl: 600_000 }, ['emails', 'other']);
+  await until('many wait', () => worker.place.settler.apart('emails') > 10);
+  for (let n = 1; n <= 3; n++) {
+    await other.add(n);
+    await until('the other is done', () => done(worker, 'other') === n);
+  }
+  assert.ok(begun <= 2 * 11 + 3 * 2, `${begun} have begun`); // that wait apart, or for a batch; run, or are claimed
+  await release();
+  await until('all are done', () => done(worker, 'emails') === 100);
+  assert.strictEqual(begun, 100);
+});
+
+// --- settlements that are refused -------------------------------------------------
+
+const MOOD = `CREATE TABLE mood (code text); INSERT INTO mood VALUES (NULL);
+  CREATE FUNCTION in_mood() RETURNS bool LANGUAGE plpgsql AS $$
+  DECLARE now text := (SELECT code FROM public.mood);
+  BEGIN IF now IS NOT NULL THEN RAISE 'not in the mood' USING ERRCODE = now; END IF; RETURN true; END $$`;
+
+test('an error that passes is no verdict: the settlement is tried again', async (t) => {
+  const { queue, rows, start } = await newQueue(t, { keepDone: '1 h', maxAttempts: 1 }, MOOD);
+  await rows('ALTER TABLE fairq.done_emails ADD CHECK (in_mood())');
+  let begun = 0;
+  const worker = start(async () => { begun++; }, { ttl: 600_000 });
+  const codes = ['08P01', '40001', '40P01', '53100', '53400', '55P03', '57014', '58030', '25006'];
+  for (const [n, code] of codes.entries()) {
+    await rows('UPDATE mood SET code = $1', [code]);
+    await queue.add(code);
+    await until(`it was refused with ${code}`, () => worker.seen.errors.some((error) => (error.cause ?? error).code === code));
+    await rows('UPDATE mood SET code = NULL');
+    await until('it is done', () => worker.seen.completed.length === n + 1);
+  }
+  assert.deepStrictEqual([begun, worker.seen.failed, worker.seen.lost], [codes.length, [], []]);
+});
+
+test('a failure that the table refuses is counted without its text', async (t) => {
+  const { queue, rows, start } = await newQueue(t, { backoffBase: '1 h' });
+  await rows('ALTER TABLE fairq.q_emails ADD CHECK (last_error IS NULL)');
+  await queue.addMany([{ data: 'bad' }, { data: 'good' }]);
+  const worker = start(async (task) => { if (task.data === 'bad') throw new Error('no'); });
+  await until('it has failed', () => worker.seen.failed.length === 1);
+  await until('the other is done', () => worker.seen.completed.length === 1);
+  assert.strictEqual(worker.seen.failed[0].error.message, 'no');
+  assert.ok(says(worker, /check constraint/));
+  const [task] = await queue.list();
+  assert.deepStrictEqual([task.state, task.attempts, task.lastError], ['scheduled', 1, null]);
+});
+
+test('a task whose failure cannot be counted is given back for later', async (t) => {
+  const { queue, rows, start } = await newQueue(t);
+  await rows('ALTER TABLE fairq.q_emails ADD CHECK (attempts = 0)');
+  await queue.add('bad');
+  const worker = start(async () => { throw new Error('no'); });
+  await until('it is told', () => worker.seen.lost.length === 1);
+  assert.match(worker.seen.lost[0].reason.message, /was refused by the server, and the task is given back/);
+  assert.strictEqual(worker.seen.lost[0].reason.cause.code, '23514');
+  const [task] = await queue.list();
+  assert.deepStrictEqual([task.state, task.attempts], ['scheduled', 0]);
+  assert.ok(task.runAt - task.enqueuedAt > 50_000);
+});
+
+test('a task whose row takes no change at all is given back after a pause', async (t) => {
+  const { queue, rows, start } = await newQueue(t);
+  await queue.add('bad');
+  await rows(`ALTER TABLE fairq.q_emails ADD CHECK (payload <> '"bad"') NOT VALID`);
+  let bad = 0;
+  const worker = start(async (task) => { if (task.data === 'bad' && ++bad === 1) throw new Error('no'); }, { ttl: 600_000 });
+  await until('all was refused', () => worker.seen.errors.length === 3); // with its text, without, for later
+  await queue.add('good');
+  await until('the other is done', () => worker.seen.completed.length === 1);
+  assert.deepStrictEqual([bad, (await queue.counts()).leased], [1, 1]);
+  const now = performance.now.bind(performance);
+  performance.now = () => now() + 61_000;
+  atEnd(t, () => { delete performance.now; });
+  worker.place.settler.wake();
+  await until('it is given back', () => worker.seen.lost.length === 1);
+  await until('it runs again, and is done', () => worker.seen.completed.length === 2);
+  assert.strictEqual(bad, 2);
+});
+
+test('a snooze whose delay is none is a failure', async (t) => {
+  const { queue, start } = await newQueue(t, { maxAttempts: 1 });
+  await queue.addMany([{ data: 'bad' }, { data: 'good' }]);
+  const worker = start(async (task) => { if (task.data === 'bad') throw new Snooze('5 parsecs'); });
+  await until('it has failed', () => worker.seen.dead.length === 1);
+  await until('the other is done', () => worker.seen.completed.length === 1);
+  assert.match((await queue.list({ state: 'dead' }))[0].lastError, /invalid input syntax for type interval: "5 parsecs"/);
+});
+
+// --- hooks -------------------------------------------------------------------------
+
+for (const [name, hooks] of Object.entries({
+  start: { start: () => new Promise(() => {}) },
+  stop: { after: () => new Promise(() => {}), stop: () => new Promise(() => {}) },
+})) {
+  test(`hooks that never return keep no worker from closing: ${name}`, async (t) => {
+    const { queue, start } = await newQueue(t);
+    await queue.add('x');
+    const worker = start(async () => {}, { hooks });
+    if (name === 'stop') await until('it is done', () => worker.seen.completed.length === 1);
+    let closed = false;
+    void worker.close({ timeout: 10 }).then(() => { closed = true; });
+    await until('it is closed', () => closed);
+    assert.ok(says(worker, /a hook has not returned/));
+  });
+}
+
+test('a hook that never returns keeps no worker that drains from closing', async (t) => {
+  const { pool, queue } = await newQueue(t);
+  await queue.add('x');
+  const worker = new Worker(pool, 'emails', async () => {}, { hooks: { after: () => new Promise(() => {}) } });
+  const seen = watch(worker);
+  let drained = false;
+  void worker.drain().then(() => { drained = true; });
+  await until('it is done', () => seen.completed.length === 1);
+  await worker.close({ timeout: 10 });
+  await until('it has ended', () => drained);
+});
