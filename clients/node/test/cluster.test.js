@@ -146,10 +146,7 @@ test('a queue that is missing at the nodes keeps no worker from the others', asy
   await addSome(queue, 20);
   await until('all are done', async () => await allDone() === 20);
   await gone.drop();
-  for (const node of nodes) {
-    await run(node, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-      WHERE datname = current_database() AND query ~ 'fairq' AND pid <> pg_backend_pid() AND backend_type = 'client backend'`);
-  }
+  for (const node of nodes) await run(node, 'SELECT pg_terminate_backend(pid) FROM fairq.sessions');
   await addSome(queue, 20);
   await until('all are done', async () => await allDone() === 40);
   await until('it is put off', () => worker.seen.errors.some(({ message }) => message.startsWith('queue "gone" is put off')));
