@@ -1,5 +1,13 @@
 'use strict';
 // One queue, row or hook that is bad harms no others. Seen to fail, each with its guard removed:
+// - "is locked keeps no other", "no backend": Claims.open() without lock_timeout
+// - "dropped, unfit or forbidden": Attendance.together() that asks about none alone; readSettings() that is always strict
+// - "who is asked about": Attendance.together() that asks about none alone
+// - "waits for a row", "for a table": BOUND without a time
+// - "whether a task is dead": DIED without BOUND
+// - "no more is claimed": no queue is crowded; BOUND without a time
+// - "an error that passes": isPassing() that knows only lost connections
+// - "without its text", "for later", "after a pause", "whose delay is none": insteadOf() without that step
 
 const test = require('node:test');
 const assert = require('node:assert');
@@ -329,15 +337,14 @@ test('a snooze whose delay is none is a failure', async (t) => {
 
 // --- hooks -------------------------------------------------------------------------
 
-for (const [name, hooks] of Object.entries({
-  start: { start: () => new Promise(() => {}) },
-  stop: { after: () => new Promise(() => {}), stop: () => new Promise(() => {}) },
-})) {
+for (const name of ['start', 'stop']) {
   test(`hooks that never return keep no worker from closing: ${name}`, async (t) => {
     const { queue, start } = await newQueue(t);
+    const never = gate();
     await queue.add('x');
-    const worker = start(async () => {}, { hooks });
-    if (name === 'stop') await until('it is done', () => worker.seen.completed.length === 1);
+    const worker = start(async () => {}, { hooks: name === 'start' ? { start: never.pass } : { after: never.pass, stop: never.pass } });
+    atEnd(t, never.open);
+    await until('a hook is called', () => never.waiting === 1);
     let closed = false;
     void worker.close({ timeout: 10 }).then(() => { closed = true; });
     await until('it is closed', () => closed);
@@ -347,12 +354,14 @@ for (const [name, hooks] of Object.entries({
 
 test('a hook that never returns keeps no worker that drains from closing', async (t) => {
   const { pool, queue } = await newQueue(t);
+  const never = gate();
   await queue.add('x');
-  const worker = new Worker(pool, 'emails', async () => {}, { hooks: { after: () => new Promise(() => {}) } });
-  const seen = watch(worker);
+  const worker = new Worker(pool, 'emails', async () => {}, { hooks: { after: never.pass } });
+  worker.on('error', () => {});
   let drained = false;
   void worker.drain().then(() => { drained = true; });
-  await until('it is done', () => seen.completed.length === 1);
-  await worker.close({ timeout: 10 });
+  atEnd(t, never.open);
+  await until('it is done', () => never.waiting === 1);
+  void worker.close({ timeout: 10 });
   await until('it has ended', () => drained);
 });
