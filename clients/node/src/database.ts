@@ -70,13 +70,16 @@ export async function ask(client: Queryable, statement: Statement, values: unkno
   }
 }
 
+/** What has just answered has so long to be ready, in milliseconds. */
+const PATIENCE = 10_000;
+
 /**
  * `pg` tells an error before the server has undone the transaction, and leases are being settled until then: for
  * another connection they are nobody's. So the client has to be ready for a statement again.
  */
 export async function undone(client: Queryable, error: unknown): Promise<void> {
   if (isConnectionError(error)) throw error;
-  await client.query('');
+  await client.query({ text: '', query_timeout: PATIENCE });
 }
 
 /** The server's hint says what is allowed, and a message is all that most logs show. */

@@ -5,9 +5,11 @@
 // - "who is asked about": Attendance.together() that asks about none alone
 // - "waits for a row", "for a table": BOUND without a time
 // - "whether a task is dead": DIED without BOUND
-// - "no more is claimed": no queue is crowded; BOUND without a time
+// - "no more is claimed": no queue is crowded; BOUND without a time; Settler.work() that tells nobody what it has set apart
 // - "an error that passes": isPassing() that knows only lost connections
+// - "waits for a row": Lane.work() that takes them in their order, whenever they are due
 // - "without its text", "for later", "after a pause", "whose delay is none": insteadOf() without that step
+// - "from closing": Worker.inTime() that waits for the hooks; whenDrained() that does not look whether it closes
 
 const test = require('node:test');
 const assert = require('node:assert');
