@@ -1,5 +1,6 @@
 'use strict';
-// A worker that is given a proxy of a cluster: here a database beside those of its nodes.
+// A worker that is given a proxy of a cluster: here a database beside those of its nodes. Seen to fail:
+// - "missing at the nodes": Guide.ask() that is always strict
 
 const test = require('node:test');
 const assert = require('node:assert');

@@ -8,6 +8,7 @@
 // - "no more is claimed": no queue is crowded; BOUND without a time; Settler.work() that tells nobody what it has set apart
 // - "an error that passes": isPassing() that knows only lost connections
 // - "waits for a row": Lane.work() that takes them in their order, whenever they are due
+// - "and no earlier": undone() that does nothing
 // - "without its text", "for later", "after a pause", "whose delay is none": insteadOf() without that step
 // - "from closing": Worker.inTime() that waits for the hooks; whenDrained() that does not look whether it closes
 
@@ -15,6 +16,7 @@ const test = require('node:test');
 const assert = require('node:assert');
 const { Queue, Snooze, Worker } = require('pgfairq');
 const { Attendance } = require('../dist/attendance.js');
+const { Settler } = require('../dist/settler.js');
 const { atEnd, newQueue, poolOf, until, watch } = require('./support.js');
 
 /** A second queue in the same database, and a worker of both. */
@@ -258,6 +260,29 @@ test('of a queue whose settlements wait no more is claimed than are settled at a
   await release();
   await until('all are done', () => done(worker, 'emails') === 100);
   assert.strictEqual(begun, 100);
+});
+
+test('a settlement is tried again when the server has undone the one that failed, and no earlier', async () => {
+  const asked = [];
+  let undo;
+  const client = {
+    on: () => {}, removeListener: () => {}, release: (lost) => asked.push(lost ? 'dropped' : 'released'),
+    query: async ({ text }) => {
+      asked.push(text === '' ? 'ready?' : 'settle');
+      if (text === '') return new Promise((resolve) => { undo = resolve; });
+      if (!undo) throw Object.assign(new Error('deadlock'), { code: '40P01' });
+      return { rows: [['receipt']] };
+    },
+  };
+  const settler = new Settler({ connect: async () => client }, false, 5000, () => {}, () => {});
+  const settled = [];
+  settler.add({ queue: 'q', receipt: 'receipt', verdict: { kind: 'ack', result: null }, alive: () => true, settled: (mine) => settled.push(mine) });
+  await until('it has failed', () => undo !== undefined);
+  for (let n = 0; n < 10; n++) await new Promise(setImmediate);
+  assert.deepStrictEqual(asked, ['settle', 'ready?']);
+  undo();
+  await settler.idle();
+  assert.deepStrictEqual([asked, settled], [['settle', 'ready?', 'released', 'settle', 'released'], [true]]);
 });
 
 // --- settlements that are refused -------------------------------------------------
