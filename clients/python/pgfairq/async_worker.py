@@ -271,7 +271,7 @@ class AsyncRun(RunBase[AsyncContext]):
             await self._give_back_stale(session)
             wanted, idle_handler = self.pace.claim()
             all_told = self.pace.idle   # before the claim: what is given back while it runs may be missing in its answer
-            asked = self.attendance.next(station.settler.attendance.absent()) if wanted else []
+            asked = self.attendance.next(station.settler.closed()) if wanted else []
             if not asked:
                 await self._wait(min(due, STALE / 2) if self.pace.waiting else due)
                 continue

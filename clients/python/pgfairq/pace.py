@@ -96,6 +96,7 @@ def is_hopeless(error: psycopg.Error) -> bool:
 
 
 CANCELLED = "57014"
+NO_ROOM = "53400"   # a limit of the server's is used up: of leases, of queues, of sessions
 
 
 def is_interrupted(error: psycopg.Error) -> bool:

@@ -87,15 +87,17 @@ class GuideBase:
         try:
             answers.append((yield self.question(session, queues)))
         except psycopg.Error as error:
-            if len(queues) == 1 or not is_hopeless(error):
+            if len(self.attendance.queues) == 1 or not is_hopeless(error):
                 raise
-            for queue in queues:
+            for queue in self.attendance.queues:    # also those that are put off, if no other is left
                 try:
                     answers.append((yield self.question(session, [queue])))
                 except psycopg.Error as alone:
                     if not is_hopeless(alone):
                         raise
                     self.attendance.refused([queue], alone)
+            if not answers:
+                raise
         return self.answer(max(answers, key=lambda answer: answer[2]), info)
 
     def question(self, session: Optional[str], queues: Sequence[str]) -> statements.Statement[Tuple[int, str, int, float]]:

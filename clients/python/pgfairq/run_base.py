@@ -13,7 +13,7 @@ from .delivery import Delivery, Settlement, after_error
 from .errors import LeaseLost, NoConnection, Snooze
 from .handlers import Registered
 from .hooks import Calls, Ending, Functions
-from .pace import Pace, is_hopeless
+from .pace import NO_ROOM, Pace, is_hopeless
 from .report import first_line
 from .worker_base import WorkerBase
 
@@ -66,7 +66,7 @@ class RunBase(Generic[C]):
 
     def cannot_create(self, queue: str, error: psycopg.Error) -> None:
         """Others of its queues are there. Raises the error if not, or if it is of no queue."""
-        if not is_hopeless(error):
+        if not is_hopeless(error) and error.sqlstate != NO_ROOM:
             raise error
         self.attendance.refused([queue], error)
 

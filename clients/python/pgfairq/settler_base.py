@@ -11,6 +11,7 @@ is locked, the queue is put off, with all that is to be told of it.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
 
 import psycopg
@@ -26,6 +27,7 @@ from .report import first_line
 MOST = 1000     # in one round
 DOUBT = 1.0     # seconds until one that was refused in doubt is told again
 ROUNDS_OF_DOUBT = 60
+CROWD = 100     # of a queue with so many put aside nothing more is claimed
 MOST_LOCKED = 5 # of a queue in a round; the others of the queue have their turn in a later one
 LET_GO = 30.0   # seconds until a task whose failure is refused is given back, to run again
 
@@ -52,17 +54,27 @@ class SettlerBase:
         self._until: Optional[float] = None     # asked to close: so long it may take
         self._aside: List[Tuple[float, Settlement]] = []    # to be told then
         self._locked: Dict[str, int] = {}       # how many of a queue are, in this round
+        self._told: Dict[int, Settlement] = {}  # by id(): of the work of this round
         self.failed: List[Settlement] = []      # noted as failures, and they may have been the last ones
+        self._look_at = 0.0                     # when to look whether they were
 
     def _is_empty(self) -> bool:
         """Nothing has come that is to be told."""
         raise NotImplementedError
 
+    def closed(self) -> List[str]:
+        """Queues of which nothing more is to be claimed: what is done could not be told. For the run's thread."""
+        queues = self.attendance.absent()
+        if len(self._aside) >= CROWD:
+            crowds = Counter(settlement.delivery.queue for _, settlement in list(self._aside))
+            queues += [queue for queue, count in crowds.items() if count >= CROWD]
+        return queues
+
     # -- when
 
     def _is_over(self, work: List[Settlement]) -> bool:
         """Asked to close, and what can be told is. The end of the session lets go of the rest."""
-        if self._until is None or work or self.failed or not self._is_empty():
+        if self._until is None or work or self._is_to_look() or not self._is_empty():
             return False
         waiting = [one for _, one in self._aside if one.waited and not one.given_up]
         if waiting and time.monotonic() > self._until:
@@ -78,9 +90,11 @@ class SettlerBase:
 
     def _patience(self, work: List[Settlement]) -> Optional[float]:
         """How long to wait for more to tell; None: until there is something."""
-        if work or self.failed:
+        if work:
             return 0.0
         ends = [due for due, _ in self._aside]
+        if self.failed:
+            ends.append(self._look_at)
         if self._until is not None:
             ends.append(self._until)
         return max(0.0, min(ends) - time.monotonic()) if ends else None
@@ -92,6 +106,9 @@ class SettlerBase:
             self._aside = [(at, settlement) for at, settlement in self._aside if at > now]
             self.run.put_aside(-sum(not settlement.given_up for settlement in due))
             work += due
+
+    def _is_to_look(self) -> bool:
+        return bool(self.failed) and (self._until is None or time.monotonic() <= self._until)
 
     def _put_aside(self, settlement: Settlement, until: float) -> None:
         self._aside.append((until, settlement))
@@ -107,9 +124,13 @@ class SettlerBase:
         for settlement in work:
             if settlement.delivery.queue in absent:
                 settlement.waited = settlement.waited or 1
-        for some in batches(sorted(work, key=lambda settlement: settlement.waited)):
-            yield from self._tell(work, some)
-        if self.failed:
+        self._told = {}
+        try:
+            for some in batches(sorted(work, key=lambda settlement: settlement.waited)):
+                yield from self._tell(work, some)
+        finally:
+            work[:] = [settlement for settlement in work if id(settlement) not in self._told]
+        if self.failed and self._look_at <= time.monotonic():
             yield from self._look_for_dead()
 
     def _tell(self, work: List[Settlement], some: List[Settlement]) -> Steps[None]:
@@ -129,8 +150,7 @@ class SettlerBase:
                     yield from self._tell_less(work, some[0], error)
             else:
                 self._note(some, done)
-        gone = {id(settlement) for settlement in some}
-        work[:] = [settlement for settlement in work if id(settlement) not in gone]
+        self._told.update((id(settlement), settlement) for settlement in some)
 
     def _keeps_back(self, settlement: Settlement) -> bool:
         """Whether it is put aside, without a look at it."""
@@ -168,9 +188,8 @@ class SettlerBase:
                     extra=journal.fields(settlement.delivery))
         self.attendance.answered([settlement.delivery.queue])
         less = refused(settlement, error)
-        if less is None:
-            if not settlement.given_up:
-                self.run.settled(1)
+        if less is None:    # the run has counted it; its lease lives as long as the session
+            self._put_aside(settlement, time.monotonic() + LET_GO)
             return
         if less.kind == "nack" and settlement.kind != "nack":
             self.run.turned(less)
@@ -203,6 +222,7 @@ class SettlerBase:
         """The server knows how many attempts a task has."""
         dead = [settlement for settlement in self.failed if settlement.final]
         queues: Dict[str, List[Settlement]] = {}
+        later: List[Settlement] = []
         for settlement in self.failed:
             if not settlement.final:
                 queues.setdefault(settlement.delivery.queue, []).append(settlement)
@@ -213,7 +233,10 @@ class SettlerBase:
             except psycopg.Error as error:
                 self._raise_if_of_connection(error)
                 log.warning("cannot look whether tasks are dead that have failed: %s", first_line(error))
-        self.failed = []
+                later += unknown if is_passing(error) else []
+        self.failed = later
+        if later:
+            self._look_at = time.monotonic() + DOUBT
         for settlement in dead:
             self.run.died(settlement)
 

@@ -268,7 +268,7 @@ class Run(RunBase[Context]):
                 wanted, idle_handler = self.pace.claim()
                 waiting = self.pace.waiting
                 all_told = self.pace.idle   # before the claim: what is given back while it runs may be missing in its answer
-            asked = self.attendance.next(station.settler.attendance.absent()) if wanted else []
+            asked = self.attendance.next(station.settler.closed()) if wanted else []
             if not asked:
                 self.room.wait(min(due, STALE / 2) if waiting else due)
                 continue

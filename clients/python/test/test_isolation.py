@@ -392,6 +392,25 @@ def test_a_proxy_that_does_not_have_a_queue(clock):
     assert asked == [["a", "b", "c"], ["a"], ["b"], ["c"]] and queues.present() == ["a", "c"]
 
 
+def test_a_proxy_is_asked_about_all_if_no_other_is_left(clock):
+    """One is put off for a lock, and the other was dropped: so the worker works for the first."""
+    queues = Attendance(["a", "b"], "claimed from")
+    queues.put_off("a", errors.LockNotAvailable())
+    guide = GuideBase(queues)
+    guide.is_proxy = True
+    guide.answer = lambda answer, info: answer[0]
+    asked = []
+
+    def ask(statement):
+        asked.append(statement.parameters[0])
+        if "b" in asked[-1]:
+            raise errors.UndefinedObject("no b")
+        return (1, "", 5, 1.0)
+
+    assert follow(guide.asking(None, None), ask) == 1
+    assert asked == [["b"], ["a"], ["b"]]
+
+
 class Given:
     """Of a delivery what is needed of it."""
 
@@ -430,7 +449,9 @@ class OnPaper(SettlerBase):
 
     def _ask(self, statement):
         verb = statement.query.decode().split("fairq.")[1].split("(")[0]
-        receipts = statement.parameters[1].strip("{}").split(",")
+        receipts = statement.parameters[1]
+        if isinstance(receipts, str):
+            receipts = receipts.strip("{}").split(",")
         self.asked.append((verb, receipts))
         return self.server(verb, receipts)
 
@@ -508,7 +529,7 @@ def test_a_connection_that_is_lost_between():
 
 
 def test_less_and_less(clock):
-    """A release that is refused after all else is given up, and the run does not wait for it."""
+    """A release that is refused after all else is tried again and again, and the run does not wait for it."""
     def server(verb, receipts):
         raise errors.CheckViolation
 
@@ -522,7 +543,39 @@ def test_less_and_less(clock):
     settler._take_due(work)
     settler.tell(work)
     assert [verb for verb, _ in settler.asked][3:] == ["release_many"]
-    assert work == settler._aside == [] and settler.paper.count == 1
+    assert work == [] and settler.paper.count == 1
+    assert [until for until, _ in settler._aside] == [clock.now + 30]
+
+
+def test_whether_tasks_are_dead_is_asked_again(clock):
+    """Where the answer waits for a lock."""
+    locked = True
+
+    def server(verb, receipts):
+        if verb == "get_task" and locked:
+            raise errors.LockNotAvailable
+        return [0] if verb == "get_task" else receipts
+
+    settler, work = OnPaper(server), [Settlement("nack", Given(0, "a"), error="it failed")]
+    settler.tell(work)
+    assert work == [] and settler.paper.told == [] and settler._patience(work) == 1.0
+    settler.tell(work)
+    assert [verb for verb, _ in settler.asked] == ["nack_many", "get_task"]
+    locked = False
+    clock.now += 1
+    settler.tell(work)
+    assert settler.paper.told == [("died", "a0")] and settler.failed == []
+
+
+def test_nothing_more_is_claimed_of_a_crowd(clock):
+    def server(verb, receipts):
+        if verb == "ack_many":
+            raise errors.LockNotAvailable
+        return receipts
+
+    settler, work = OnPaper(server), acks(150)
+    settler.tell(work)
+    assert settler.attendance.absent() == [] and settler.closed() == ["q"]
 
 
 def test_leases_are_asked_for_apart():

@@ -219,7 +219,10 @@ class Channel(virtual.Channel):
         if self.claimer is None:
             self.claimer = Claimer(place.parameters, self.connection.options.claim_wait)
             self.connection.watch(self.claimer)
-        asked, longest = self._attendance.ask(self._order.consume(len(queues)))
+        crowded = place.session.crowded()
+        asked, longest = self._attendance.ask([queue for queue in self._order.consume(len(queues)) if queue not in crowded])
+        if crowded:
+            longest = min(longest, 1.0)
         if longest:
             longest = min(longest, max(0.1, nodes.guide.due_in()))
         if not asked:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence
 from psycopg.conninfo import conninfo_to_dict
 
 from .. import statements
+from ..attendance import Attendance
 from ..place import GuideBase, Node, Watch
 from .database import Database
 from .errors import ConnectionLost, Refused
@@ -42,7 +43,7 @@ class Nodes:
         self._place: Optional[Place] = None
         self._left: list[Session] = []
         # Of the process: which nodes could not be reached is to be known after a reconnection.
-        self.guide = _guides.setdefault(url, GuideBase(()))
+        self.guide = _guides.setdefault(url, GuideBase(Attendance((), "claimed from")))
         self._watch = Watch()
 
     @property
@@ -73,8 +74,7 @@ class Nodes:
                 self.guide.is_proxy = _run(database, statements.is_proxy())
             if not self.guide.is_proxy:
                 return None
-            self.guide.queues = list(queues)
-            return self.guide.answer(_run(database, self.guide.question(session)), database.connection.info)
+            return self.guide.answer(_run(database, self.guide.question(session, queues)), database.connection.info)
 
     def _following(self, queues: Sequence[str]) -> Optional[Node]:
         place = self._place
@@ -93,14 +93,14 @@ class Nodes:
             self._place = Place(transport.parameters, transport.session, None)
             return
         parameters = conninfo_to_dict(node.conninfo)
-        settler = Settler(parameters, unsettled_of(self._url), transport.wake, transport.database,
-                          self._watch)
         try:
-            session = Session(Database(parameters), settler, transport.options.session_ttl,
-                              transport.wake, self._watch)
+            database = Database(parameters)
         except ConnectionLost:
             self.guide.unreached(node)
             raise
+        settler = Settler(parameters, unsettled_of(self._url), transport.wake, transport.database,
+                          self._watch)
+        session = Session(database, settler, transport.options.session_ttl, transport.wake, self._watch)
         self._place = Place(parameters, session, node)
 
     def leave(self) -> None:

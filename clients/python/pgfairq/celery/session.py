@@ -66,6 +66,10 @@ class Session:
 
     def retire(self) -> None:
         self._settler.retire()
+        self._wake.set()
+
+    def crowded(self) -> set[str]:
+        return self._settler.crowded()
 
     def ack(self, lease: Lease) -> None:
         self._settler.settle(Settlement(lease, ACK))

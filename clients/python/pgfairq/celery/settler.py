@@ -41,6 +41,8 @@ BATCH = 1000
 # So many of a queue wait in vain until its others are put aside; and for how many seconds they are.
 TRIES = 2
 FIRST, LONGEST = 1.0, 15.0
+# Of a queue with so many put aside nothing more is claimed.
+CROWD = 100
 # For how many seconds the end of a session waits for what was put aside.
 PATIENCE = 10.0
 # Between two looks at what other sessions have left.
@@ -141,7 +143,14 @@ class Settler:
     def retire(self) -> None:
         """Nothing more is claimed: it ends when all that is out is settled."""
         self._retired = True
+        if self._thread is None:    # it was never opened
+            self.over = True
+            self._wake.close()
         self._wake.set()
+
+    def crowded(self) -> set[str]:
+        """Queues of which nothing more is to be claimed: what is done could not be told."""
+        return {queue for queue, late in list(self._late.items()) if len(late.settlements) >= CROWD}
 
     def settle(self, settlement: Settlement) -> None:
         receipt = settlement.lease.receipt
@@ -269,8 +278,9 @@ class Settler:
 
     def _is_not_awaited(self, settlements: list[Settlement]) -> None:
         """What was to go back is in its place, for who claims now, or it may take long."""
-        if settlements[0].sql == RELEASE:
-            self.releasing.difference_update(settlement.lease.receipt for settlement in settlements)
+        receipts = self.releasing.intersection(settlement.lease.receipt for settlement in settlements)
+        if receipts:
+            self.releasing.difference_update(receipts)
             self._on_event()
 
     # The end.

@@ -114,8 +114,9 @@ class Transport(virtual.Transport):
     def session(self) -> Session:
         """Begins when something is consumed: a producer needs no thread."""
         if self._session is None:
+            database = self.database
             settler = Settler(self._parameters, unsettled_of(self._url), self.wake)
-            self._session = Session(self.database, settler, self.options.session_ttl, self.wake)
+            self._session = Session(database, settler, self.options.session_ttl, self.wake)
         return self._session
 
     @property
