@@ -1,4 +1,4 @@
-import { FairqError, isCancelled, isConnectionError } from './errors';
+import { FairqError, isCancelled, isConnectionError, isPassing } from './errors';
 import { Backoff } from './waiting';
 
 /** For how long a queue is put off at first, and at most, in milliseconds. */
@@ -16,7 +16,7 @@ export class Attendance {
   private readonly crowded: (queue: string) => boolean;
   private readonly others: boolean;
   private readonly report: (error: unknown) => void;
-  private readonly away = new Map<string, { until: number; backoff: Backoff }>();
+  private readonly away = new Map<string, { until: number; passing: boolean; backoff: Backoff }>();
 
   /** `crowded`: too much of the queue is unsettled. `others`: there are other places to go to if all are refused. */
   constructor(queues: readonly string[], crowded: (queue: string) => boolean, others: boolean,
@@ -27,9 +27,9 @@ export class Attendance {
     this.report = report;
   }
 
-  /** Whether none is put off. */
-  get complete(): boolean {
-    return this.away.size === 0;
+  /** Whether one is put off that gets well by itself, as when it is locked; not one that is dropped or forbidden. */
+  get recovering(): boolean {
+    return [...this.away.values()].some(({ passing }) => passing);
   }
 
   /** Those that are asked about, in the order given. */
@@ -90,7 +90,7 @@ export class Attendance {
   private putOff(queue: string, error: Error): void {
     const backoff = this.away.get(queue)?.backoff ?? new Backoff(FIRST, MOST);
     const pause = backoff.next();
-    this.away.set(queue, { until: performance.now() + pause, backoff });
+    this.away.set(queue, { until: performance.now() + pause, passing: isPassing(error), backoff });
     this.report(new FairqError(
       `queue ${JSON.stringify(queue)} is put off for ${(pause / 1000).toFixed(1)} s: ${error.message}`, { cause: error }));
   }

@@ -149,7 +149,10 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     return this.running;
   }
 
-  /** Works until nothing can be claimed and all is done; what waits for its time stays. Not at a proxy of a cluster. */
+  /**
+   * Works until nothing can be claimed and all is done; what waits for its time stays. A queue that is locked is
+   * waited for, not one that is dropped meanwhile, or forbidden. Not at a proxy of a cluster.
+   */
   drain(): Promise<void> {
     const running = this.run(); // which throws if the worker was started already
     this.draining = true;
@@ -305,7 +308,8 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     void stopWaiting;
     while (!this.closing && session.alive) {
       const most = this.wanted();
-      const pause = most === 0 ? Infinity : this.attendance.pause();
+      const over = this.draining && !this.attendance.recovering; // where none is present there is nothing to wait for
+      const pause = most === 0 ? Infinity : over ? 0 : this.attendance.pause();
       if (pause > 0) {
         await this.bell.heard(pause);
         continue;
@@ -325,7 +329,9 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
       const at = performance.now();
       for (const one of claimed) this.ahead.push({ ...one, at });
       this.begin();
-      if (this.draining && claimed.length === 0 && free && this.attendance.complete) await this.whenDrained();
+      if (this.draining && claimed.length === 0 && free) {
+        await (this.attendance.recovering ? this.bell.heard(this.attendance.dueIn()) : this.whenDrained());
+      }
     }
     return undefined;
   }

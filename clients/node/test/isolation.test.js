@@ -3,6 +3,8 @@
 // - "is locked keeps no other", "no backend": Claims.open() without lock_timeout
 // - "dropped, unfit or forbidden": Attendance.together() that asks about none alone; readSettings() that is always strict
 // - "who is asked about": Attendance.together() that asks about none alone
+// - "that drains waits for a queue": claimUnder() that does not wait while one is recovering
+// - "for no queue that is dropped": recovering() of all that are put off; claimUnder() that pauses in spite of `over`
 // - "waits for a row", "for a table": BOUND without a time
 // - "whether a task is dead": DIED without BOUND
 // - "no more is claimed": no queue is crowded; BOUND without a time; Settler.work() that tells nobody what it has set apart
@@ -74,7 +76,7 @@ test('a queue whose table is locked keeps no other from being claimed, and is ta
   assert.deepStrictEqual([putOff(worker, 'other'), done(worker, 'emails')], [[], 0]);
   await release();
   await until('it is taken back', () => done(worker, 'emails') === 1);
-  assert.strictEqual(worker.attendance.complete, true);
+  assert.deepStrictEqual(worker.attendance.present(), ['emails', 'other']);
 });
 
 test('a queue that is dropped, unfit or forbidden is put off, also when the worker connects anew', async (t) => {
@@ -164,7 +166,7 @@ test('who is asked about, and for how long others are not', async () => {
     later += 60_000;
     bad.clear();
     assert.deepStrictEqual(await attendance.returning(ask), ['b']);
-    assert.ok(attendance.complete);
+    assert.deepStrictEqual(attendance.present(), ['a', 'b', 'c']);
   } finally {
     delete performance.now;
   }
@@ -180,7 +182,7 @@ test('who is asked about, and for how long others are not', async () => {
     const answer = await attendance.together(ask).catch((error) => error.code);
     assert.deepStrictEqual(answer, code === '57014' ? [] : code);
   }
-  assert.deepStrictEqual([told, attendance.complete], [[], true]);
+  assert.deepStrictEqual([told, attendance.present()], [[], ['a', 'b', 'c']]);
 
   for (const queue of ['a', 'b', 'c']) bad.set(queue, '25006');
   assert.deepStrictEqual(await attendance.together(ask), []);
@@ -188,6 +190,48 @@ test('who is asked about, and for how long others are not', async () => {
   attendance = make(true);
   await assert.rejects(attendance.together(ask), /no 25006/); // another place may be better
 });
+
+test('a worker that drains waits for a queue that is locked, and asks no more often than it is to', async (t) => {
+  const { pool, queue, other, done } = await twoQueues(t);
+  await queue.add('locked');
+  await other.add('free');
+  const release = await lock(t, pool, LOCK_TABLE);
+  const worker = new Worker(pool, ['emails', 'other'], async () => {});
+  worker.seen = watch(worker);
+  let asked = 0;
+  const { together } = Attendance.prototype;
+  t.mock.method(Attendance.prototype, 'together', function count(ask) {
+    asked += 1;
+    return together.call(this, ask);
+  });
+  const drained = worker.drain();
+  drained.catch(() => {});
+  atEnd(t, () => worker.close({ timeout: 0 }));
+  await until('it is put off for the third time', () => putOff(worker, 'emails').length === 3);
+  assert.ok(asked < 30, `asked ${asked} times`);
+  assert.deepStrictEqual([done(worker, 'other'), done(worker, 'emails')], [1, 0]);
+  await release();
+  await drained;
+  assert.strictEqual(done(worker, 'emails'), 1);
+});
+
+for (const queues of [['emails', 'other'], ['emails']]) {
+  test(`a worker of ${queues.join(' and ')} that drains waits for no queue that is dropped`, async (t) => {
+    const { pool, queue, rows } = await twoQueues(t);
+    const end = gate();
+    await queue.add('x');
+    const worker = new Worker(pool, queues, () => end.pass());
+    worker.seen = watch(worker);
+    let drained = false;
+    worker.drain().then(() => { drained = true; }, () => {});
+    atEnd(t, () => worker.close({ timeout: 0 }));
+    await until('it runs', () => end.waiting === 1);
+    await rows("SELECT fairq.drop_queue('emails')");
+    end.open();
+    await until('it has drained the others', () => drained);
+    assert.strictEqual(putOff(worker, 'emails').length, 1);
+  });
+}
 
 // --- settlements that wait --------------------------------------------------------
 
