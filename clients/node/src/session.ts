@@ -1,19 +1,21 @@
 import * as pg from 'pg';
 import { DirectConnection, PoolLike, Row, Statement, ask } from './database';
-import { LeaseLost } from './errors';
+import { LeaseLost, isConnectionError } from './errors';
 import { arrayText } from './values';
 
 const OPEN = new Statement('SELECT fairq.open_session($1, $2, bound => true)');
-/** What a beat asks of a queue's table waits for its lock, and must not hold up the next beat. */
+/** What waits for a lock must not hold up the next beat. */
 const LOCK_TIMEOUT = new Statement("SELECT set_config('lock_timeout', $1, false)");
-const LOCKED = new Set(['55P03', '57014']);
 const BEAT = new Statement('SELECT fairq.heartbeat($1)');
-const STILL_OURS = new Statement('SELECT fairq.extend_many($1)');
+const STILL_OURS = new Statement("SELECT fairq.extend_many($1) FROM set_config('lock_timeout', $2, true) AS bound");
 const CLOSE = new Statement('SELECT fairq.close_session($1)');
 const CANCEL = new Statement('SELECT pg_cancel_backend($1)');
+/** What a beat asks of a queue's table waits so long for its lock, in milliseconds; those of all queues no longer than a beat. */
+const PATIENCE = 50;
 
 /** What a session watches: a task in work. */
 export interface Held {
+  readonly task: { readonly queue: string };
   readonly receipt: string;
   readonly state: 'running' | 'settling' | 'over';
   /** When its work began, by `performance.now()`. */
@@ -129,17 +131,31 @@ export class Session {
     if (this.alive) this.schedule();
   }
 
-  /** A task that was cancelled, or whose queue is gone, is not worked on any longer. */
+  /**
+   * A task that was cancelled, or whose queue is gone, is not worked on any longer. Each queue's are asked for
+   * alone, since one may be locked, or not for this role any more: then it is not known, and the next beat asks again.
+   */
   private async look(sent: number): Promise<void> {
-    const old = [...this.held].filter((task) => task.state === 'running' && sent - task.since >= this.ttl / 4);
-    if (old.length === 0) return;
-    const rows = await this.ask(STILL_OURS, [arrayText(old.map((task) => task.receipt))]).catch((error) => {
-      if (LOCKED.has((error as { code?: string }).code ?? '')) return undefined;
-      throw error;
-    });
-    if (!rows) return; // not known while the table is locked: the next beat asks again
+    const old = new Map<string, Held[]>();
+    for (const task of this.held) {
+      if (task.state !== 'running' || sent - task.since < this.ttl / 4) continue;
+      const { queue } = task.task;
+      const others = old.get(queue);
+      if (others) others.push(task);
+      else old.set(queue, [task]);
+    }
+    const patience = Math.ceil(Math.min(PATIENCE, this.ttl / 4 / old.size));
+    for (const tasks of old.values()) {
+      await this.lookAt(tasks, patience).catch((error) => {
+        if (isConnectionError(error)) throw error;
+      });
+    }
+  }
+
+  private async lookAt(tasks: Held[], patience: number): Promise<void> {
+    const rows = await this.ask(STILL_OURS, [arrayText(tasks.map((task) => task.receipt)), `${patience} ms`]);
     const ours = new Set(rows.map(([receipt]) => receipt));
-    for (const task of old) {
+    for (const task of tasks) {
       if (!ours.has(task.receipt) && task.state === 'running') {
         task.lose(new LeaseLost('the task was cancelled, or its lease has run out'));
       }

@@ -5,6 +5,7 @@
 // - "who is asked about": Attendance.together() that asks about none alone
 // - "that drains waits for a queue": claimUnder() that does not wait while one is recovering
 // - "for no queue that is dropped": recovering() of all that are put off; claimUnder() that pauses in spite of `over`
+// - "taken away ends no session": Session.look() that throws all errors
 // - "waits for a row", "for a table": BOUND without a time
 // - "whether a task is dead": DIED without BOUND
 // - "no more is claimed": no queue is crowded; BOUND without a time; Settler.work() that tells nobody what it has set apart
@@ -232,6 +233,33 @@ for (const queues of [['emails', 'other'], ['emails']]) {
     assert.strictEqual(putOff(worker, 'emails').length, 1);
   });
 }
+
+test('a privilege that is taken away ends no session, and other queues are still looked at', async (t) => {
+  const { config, queue, other, rows } = await twoQueues(t);
+  const role = `keeper_${process.pid}`;
+  await rows(`CREATE ROLE ${role} LOGIN; GRANT USAGE ON SCHEMA fairq TO ${role};
+    GRANT SELECT, UPDATE, DELETE ON fairq.q_emails, fairq.q_other TO ${role}`);
+  atEnd(t, () => rows(`DROP OWNED BY ${role}; DROP ROLE ${role}`));
+  const pool = poolOf({ ...config, user: role });
+  atEnd(t, () => pool.end());
+  const end = gate();
+  await queue.add('x');
+  const id = await other.add('y');
+  const worker = new Worker(pool, ['emails', 'other'], () => end.pass(), { concurrency: 2, ttl: 4000 });
+  worker.seen = watch(worker);
+  worker.run().catch(() => {});
+  atEnd(t, () => worker.close({ timeout: 0 }));
+  atEnd(t, end.open);
+  await until('both run', () => end.waiting === 2);
+  const { session } = worker;
+  await rows(`REVOKE ALL ON fairq.q_emails FROM ${role}; CREATE TABLE began AS SELECT now() AS began`);
+  await until('it has had heartbeats for longer than it lives', async () => !session.alive ||
+    (await rows("SELECT FROM fairq.sessions, began WHERE alive_until > began + '10 s'")).length === 1);
+  assert.deepStrictEqual([session.alive, worker.seen.lost], [true, []]);
+  await other.cancel(id);
+  await until('that is told', () => worker.seen.lost.length > 0);
+  assert.deepStrictEqual([session.alive, worker.seen.lost.map(({ task }) => task.queue)], [true, ['other']]);
+});
 
 // --- settlements that wait --------------------------------------------------------
 
