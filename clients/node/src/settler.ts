@@ -24,6 +24,8 @@ const MOST_AT_ONCE = 1000;
 /** A settlement that had to wait is tried again after so long at first, and at most, in milliseconds. */
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 10_000;
+/** When the worker closes, no pause is longer. */
+const HURRIED_PAUSE = 200;
 
 /** How a lease is to end. */
 export type Verdict =
@@ -64,6 +66,7 @@ export class Settler {
   private readonly lanes = new Map<string, Lane>();
   private pending: Settlement[] = [];
   private underWay = 0;
+  private longest = Infinity;
   private working: Promise<void> | undefined;
 
   /** `onProgress`: fewer are unsettled, or fewer wait for their batch. */
@@ -113,6 +116,12 @@ export class Settler {
     for (const lane of this.lanes.values()) lane.wake();
   }
 
+  /** The worker closes: what waits apart is tried again now, and then often. */
+  hurry(): void {
+    this.longest = HURRIED_PAUSE;
+    for (const lane of this.lanes.values()) lane.hurry();
+  }
+
   private async work(): Promise<void> {
     while (this.pending.length > 0) {
       const kind = kindOf(this.pending[0]);
@@ -155,7 +164,7 @@ export class Settler {
       if (left === 0) this.lanes.delete(queue);
       this.onProgress();
     };
-    const lane = this.lanes.get(queue) ?? new Lane((one) => this.settle([one]), ended, this.onError);
+    const lane = this.lanes.get(queue) ?? new Lane((one) => this.settle([one]), ended, this.onError, () => this.longest);
     this.lanes.set(queue, lane);
     lane.add(settlement);
   }
@@ -200,20 +209,22 @@ interface Apart {
   readonly backoff: Backoff;
 }
 
-/** The settlements of a queue that are made one by one: those that have to wait let the others by. */
+/** The settlements of a queue that are made one by one: those that have to wait, for no longer than `longest`, let the others by. */
 class Lane {
   readonly working: Promise<void>;
   private readonly settle: (one: Settlement) => Promise<{ error?: unknown }>;
   private readonly ended: (left: number) => void;
   private readonly onError: (error: unknown) => void;
+  private readonly longest: () => number;
   private readonly bell = new Bell();
   private readonly waiting: Apart[] = [];
 
   constructor(settle: (one: Settlement) => Promise<{ error?: unknown }>, ended: (left: number) => void,
-    onError: (error: unknown) => void) {
+    onError: (error: unknown) => void, longest: () => number) {
     this.settle = settle;
     this.ended = ended;
     this.onError = onError;
+    this.longest = longest;
     this.working = Promise.resolve().then(() => this.work());
   }
 
@@ -228,6 +239,11 @@ class Lane {
 
   wake(): void {
     for (const one of this.waiting) if (!one.settlement.alive()) one.due = 0;
+    this.bell.ring();
+  }
+
+  hurry(): void {
+    for (const one of this.waiting) one.due = 0;
     this.bell.ring();
   }
 
@@ -251,7 +267,7 @@ class Lane {
       this.onError(new FairqError(
         `a settlement of queue ${JSON.stringify(one.settlement.queue)} has to wait, and is tried again: ${error.message}`, { cause: error }));
     }
-    one.due = performance.now() + one.backoff.next();
+    this.pause(one, one.backoff.next());
   }
 
   private refused(one: Apart, error: unknown): void {
@@ -264,7 +280,12 @@ class Lane {
       return this.end(one);
     }
     settlement.verdict = instead;
-    one.due = instead.kind === 'back' ? performance.now() + instead.after : 0;
+    if (instead.kind === 'back') this.pause(one, instead.after);
+    else one.due = 0;
+  }
+
+  private pause(one: Apart, millis: number): void {
+    one.due = performance.now() + Math.min(millis, this.longest());
   }
 
   private end(one: Apart): void {

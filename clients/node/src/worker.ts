@@ -539,6 +539,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     await Promise.race([ended, this.hurried]);
     const late = new WorkerClosed('the worker was closed before the handler had ended; the task is given back');
     for (const run of this.runs) run.lose(late);
+    this.place.settler.hurry();
     const settling = (async () => {
       while ([...this.runs].some((run) => run.state === 'settling')) await this.bell.heard();
       await this.place.settler.idle();

@@ -11,6 +11,8 @@
 // - "no more is claimed": no queue is crowded; BOUND without a time; Settler.work() that tells nobody what it has set apart
 // - "an error that passes": isPassing() that knows only lost connections
 // - "waits for a row": Lane.work() that takes them in their order, whenever they are due
+// - "when the worker closes": shutDown() without hurry()
+// - "tried often": Lane.pause() that does not ask for the longest
 // - "and no earlier": undone() that does nothing
 // - "without its text", "for later", "after a pause", "whose delay is none": insteadOf() without that step
 // - "from closing": Worker.inTime() that waits for the hooks; whenDrained() that does not look whether it closes
@@ -355,6 +357,61 @@ test('a settlement is tried again when the server has undone the one that failed
   undo();
   await settler.idle();
   assert.deepStrictEqual([asked, settled], [['settle', 'ready?', 'released', 'settle', 'released'], [true]]);
+});
+
+/** Time stands still, but as `pass` says; timers go on. */
+function freeze(t) {
+  let now = performance.now();
+  performance.now = () => now;
+  atEnd(t, () => { delete performance.now; });
+  return { pass: (millis) => { now += millis; } };
+}
+
+/** A settler whose statements end with what `answers` has: a code, or a success; and one settlement in it. */
+function settlerOf(verdict, answers) {
+  const made = { asked: 0, settled: [], alive: true };
+  const client = {
+    on: () => {}, removeListener: () => {}, release: () => {},
+    query: async ({ text }) => {
+      if (text === '') return { rows: [] };
+      const code = answers[made.asked++];
+      if (code) throw Object.assign(new Error(`no ${code}`), { code });
+      return { rows: [['receipt']] };
+    },
+  };
+  made.tried = async (times) => {
+    await until('it is tried', () => made.asked === times);
+    for (let n = 0; n < 10; n++) await new Promise(setImmediate); // and the answer is there
+  };
+  made.settler = new Settler({ connect: async () => client }, false, 5000, () => {}, () => {});
+  made.settler.add({ queue: 'q', receipt: 'receipt', verdict, alive: () => made.alive, settled: (mine) => made.settled.push(mine) });
+  return made;
+}
+
+test('a settlement that waits is made when the worker closes, whenever it is due', async (t) => {
+  const { pool, queue, start } = await newQueue(t);
+  const id = await queue.add('x');
+  const end = gate();
+  const worker = start(end.pass, { ttl: 600_000 });
+  await until('it runs', () => end.waiting === 1);
+  const release = await lock(t, pool, `SELECT FROM fairq.q_emails WHERE id = ${id} FOR UPDATE`);
+  freeze(t);
+  end.open();
+  await until('that it waits is told', () => says(worker, /has to wait/));
+  await release();
+  await worker.close();
+  assert.deepStrictEqual([worker.seen.completed.length, await queue.get(id)], [1, null]);
+});
+
+test('settlements that wait are tried often while the worker closes', async (t) => {
+  const time = freeze(t);
+  const made = settlerOf({ kind: 'ack', result: null }, ['55P03', '55P03', '55P03']);
+  await made.tried(2); // with the others, and apart
+  made.settler.hurry();
+  await made.tried(3);
+  time.pass(201);
+  await made.settler.idle();
+  assert.deepStrictEqual([made.asked, made.settled], [4, [true]]);
 });
 
 // --- settlements that are refused -------------------------------------------------
