@@ -47,7 +47,7 @@ export interface Settlement {
   refusal?: unknown;
   /** False once the session has ended: no more tries. */
   readonly alive: () => boolean;
-  /** Called once: true, it is settled, as the verdict says now; false, the lease was lost, or all was refused, or nobody can say. */
+  /** Called once: true, it is settled, as the verdict says now; false, the lease was lost, or nobody can say. */
   readonly settled: (mine: boolean) => void;
 }
 
@@ -273,12 +273,9 @@ class Lane {
   private refused(one: Apart, error: unknown): void {
     const { settlement } = one;
     const instead = insteadOf(settlement.verdict, error);
-    if (instead?.kind !== 'ack') this.onError(error);
+    if (!instead) return this.postpone(one, error as Error);
+    if (instead.kind !== 'ack') this.onError(error);
     settlement.refusal = error;
-    if (!instead) {
-      settlement.settled(false);
-      return this.end(one);
-    }
     settlement.verdict = instead;
     if (instead.kind === 'back') this.pause(one, instead.after);
     else one.due = 0;

@@ -23,7 +23,8 @@ const BACK = 60_000;
 /**
  * What to ask for when the server has refused a verdict, and would at another try. Each step asks less: an
  * acknowledgement becomes a failure, a failure goes without its delay or its text, then the task is given back
- * for later, and in the end at once, after a pause, which writes nothing that could be refused.
+ * for later, and in the end at once, after a pause, which writes nothing that a table could refuse. No less can be
+ * asked: what is refused then, as for want of a privilege, is tried again until the session ends.
  */
 export function insteadOf(verdict: Verdict, error: unknown): Verdict | undefined {
   const code = String((error as { code?: unknown } | null)?.code);

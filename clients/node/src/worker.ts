@@ -511,7 +511,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private settled(run: Run<Data>, mine: boolean, { verdict, refusal }: Settlement, about: unknown): void {
     if (verdict.kind === 'back') {
       return this.onLost(run, new LeaseLost(`how the attempt of ${String(run.task)} had ended was refused by the server, ` +
-        `and the task ${mine ? 'is given back' : 'stays leased until the session ends'}`, { cause: refusal }));
+        `and ${mine ? 'the task is given back' : 'its lease has ended'}`, { cause: refusal }));
     }
     if (!mine) return this.onLost(run, new LeaseLost(`the lease of ${String(run.task)} was lost, or it is not known whether it was settled`));
     if (verdict.kind === 'ack') {

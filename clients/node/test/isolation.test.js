@@ -15,6 +15,7 @@
 // - "tried often": Lane.pause() that does not ask for the longest
 // - "and no earlier": undone() that does nothing
 // - "without its text", "for later", "after a pause", "whose delay is none": insteadOf() without that step
+// - "a release that is refused": Lane.refused() that ends it
 // - "from closing": Worker.inTime() that waits for the hooks; whenDrained() that does not look whether it closes
 
 const test = require('node:test');
@@ -489,6 +490,22 @@ test('a snooze whose delay is none is a failure', async (t) => {
   await until('it has failed', () => worker.seen.dead.length === 1);
   await until('the other is done', () => worker.seen.completed.length === 1);
   assert.match((await queue.list({ state: 'dead' }))[0].lastError, /invalid input syntax for type interval: "5 parsecs"/);
+});
+
+test('a release that is refused is tried again, until the session ends', async (t) => {
+  const time = freeze(t);
+  for (const ends of [false, true]) {
+    const made = settlerOf({ kind: 'back', after: 0, delay: '0' }, ['42501', '42501', '42501', ends ? '42501' : '']);
+    for (const asked of [2, 3]) {
+      await made.tried(asked);
+      assert.deepStrictEqual(made.settled, []);
+      made.alive = !(ends && asked === 3);
+      time.pass(10_000);
+      made.settler.wake();
+    }
+    await made.settler.idle();
+    assert.deepStrictEqual([made.asked, made.settled], ends ? [3, [false]] : [4, [true]]);
+  }
 });
 
 // --- hooks -------------------------------------------------------------------------
