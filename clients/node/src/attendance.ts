@@ -62,7 +62,11 @@ export class Attendance {
       }
     }
     const found: T[] = [];
-    for (const queue of queues) found.push(...await this.alone(queue, () => ask([queue], several)));
+    try {
+      for (const queue of queues) found.push(...await this.alone(queue, () => ask([queue], several)));
+    } catch (error) {
+      if (found.length === 0) throw error; // else the next call has it; what is found is not thrown away
+    }
     return found;
   }
 

@@ -2,7 +2,7 @@
 // One queue, row or hook that is bad harms no others. Seen to fail, each with its guard removed:
 // - "is locked keeps no other", "no backend": Claims.open() without lock_timeout
 // - "dropped, unfit or forbidden": Attendance.together() that asks about none alone; readSettings() that is always strict
-// - "who is asked about": Attendance.together() that asks about none alone
+// - "who is asked about": Attendance.together() that asks about none alone, or throws what it has found away
 // - "that drains waits for a queue": claimUnder() that does not wait while one is recovering
 // - "for no queue that is dropped": recovering() of all that are put off; claimUnder() that pauses in spite of `over`
 // - "taken away ends no session": Session.look() that throws all errors
@@ -187,6 +187,12 @@ test('who is asked about, and for how long others are not', async () => {
     assert.deepStrictEqual(answer, code === '57014' ? [] : code);
   }
   assert.deepStrictEqual([told, attendance.present()], [[], ['a', 'b', 'c']]);
+
+  const answer = await attendance.together(async (queues, alone) => {
+    if (queues[0] === 'b') throw refusal('08006');
+    return alone ? queues : Promise.reject(refusal('42704'));
+  });
+  assert.deepStrictEqual(answer, ['a']); // found before the connection was lost
 
   for (const queue of ['a', 'b', 'c']) bad.set(queue, '25006');
   assert.deepStrictEqual(await attendance.together(ask), []);
