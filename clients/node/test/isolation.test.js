@@ -375,7 +375,7 @@ function freeze(t) {
 }
 
 /** A settler whose statements end with what `answers` has: a code, or a success; and one settlement in it. */
-function settlerOf(verdict, answers) {
+function settlerOf(t, verdict, answers) {
   const made = { asked: 0, settled: [], alive: true };
   const client = {
     on: () => {}, removeListener: () => {}, release: () => {},
@@ -392,6 +392,10 @@ function settlerOf(verdict, answers) {
   };
   made.settler = new Settler({ connect: async () => client }, false, 5000, () => {}, () => {});
   made.settler.add({ queue: 'q', receipt: 'receipt', verdict, alive: () => made.alive, settled: (mine) => made.settled.push(mine) });
+  atEnd(t, () => {
+    made.alive = false;
+    made.settler.wake();
+  });
   return made;
 }
 
@@ -412,12 +416,12 @@ test('a settlement that waits is made when the worker closes, whenever it is due
 
 test('settlements that wait are tried often while the worker closes', async (t) => {
   const time = freeze(t);
-  const made = settlerOf({ kind: 'ack', result: null }, ['55P03', '55P03', '55P03']);
+  const made = settlerOf(t, { kind: 'ack', result: null }, ['55P03', '55P03', '55P03']);
   await made.tried(2); // with the others, and apart
   made.settler.hurry();
   await made.tried(3);
   time.pass(201);
-  await made.settler.idle();
+  await until('it is settled', () => made.settled.length === 1);
   assert.deepStrictEqual([made.asked, made.settled], [4, [true]]);
 });
 
@@ -501,7 +505,7 @@ test('a snooze whose delay is none is a failure', async (t) => {
 test('a release that is refused is tried again, until the session ends', async (t) => {
   const time = freeze(t);
   for (const ends of [false, true]) {
-    const made = settlerOf({ kind: 'back', after: 0, delay: '0' }, ['42501', '42501', '42501', ends ? '42501' : '']);
+    const made = settlerOf(t, { kind: 'back', after: 0, delay: '0' }, ['42501', '42501', '42501', ends ? '42501' : '']);
     for (const asked of [2, 3]) {
       await made.tried(asked);
       assert.deepStrictEqual(made.settled, []);
@@ -509,7 +513,7 @@ test('a release that is refused is tried again, until the session ends', async (
       time.pass(10_000);
       made.settler.wake();
     }
-    await made.settler.idle();
+    await until('it is over', () => made.settled.length === 1);
     assert.deepStrictEqual([made.asked, made.settled], ends ? [3, [false]] : [4, [true]]);
   }
 });
