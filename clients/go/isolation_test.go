@@ -331,3 +331,30 @@ func (f *fixture) ends(runner *pgfairq.Runner, ended chan error) {
 		f.Fatal("the runner does not end")
 	}
 }
+
+func TestDrainDoesWhatHooksEnqueue(t *testing.T) {
+	f := newQueue(t, pgfairq.QueueOpts{})
+	f.enqueue(Send{To: "first"}, nil)
+	watch := open(t, dataSource(f.database)) // the pool's connection would have another last query
+	var told notes
+	f.drain(sending(func(_ context.Context, job *pgfairq.Job[Send]) error {
+		told.add(job.Args.To)
+		return nil
+	}), pgfairq.RunnerConfig{Hooks: []pgfairq.Hooks{{
+		After: func(_ context.Context, task *pgfairq.Task, _ pgfairq.End) {
+			if !strings.Contains(string(task.Payload), "first") {
+				return
+			}
+			until(t, "a claim comes after the acknowledgement", func() bool {
+				return number(t, watch, `SELECT count(*) FROM pg_stat_activity c, pg_stat_activity a
+					WHERE c.datname = current_database() AND a.datname = c.datname AND c.state = 'idle'
+					AND c.query LIKE '%fairq.claim_any%' AND a.query LIKE '%fairq.ack_many%'
+					AND c.pid <> pg_backend_pid() AND a.pid <> pg_backend_pid()
+					AND c.query_start > a.query_start`) > 0
+			})
+			f.enqueue(Send{To: "of a hook"}, nil)
+		},
+	}}})
+	equal(t, "runs", told.String(), "first\nof a hook")
+	equal(t, "left", f.left(), 0)
+}

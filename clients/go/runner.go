@@ -218,7 +218,8 @@ func (r *Runner) Queues() []string { return append([]string(nil), r.config.Queue
 // Workers get contexts with the values of ctx, which do not end with it.
 func (r *Runner) Run(ctx context.Context) error { return r.run(ctx, false) }
 
-// Drain is [Runner.Run] until nothing is left that could be claimed, and all is done.
+// Drain is [Runner.Run] until nothing is left that could be claimed, all is done, and hooks have
+// returned.
 func (r *Runner) Drain(ctx context.Context) error { return r.run(ctx, true) }
 
 func (r *Runner) ring() {
@@ -446,6 +447,7 @@ func (r *Runner) claimUnder(s *session, c *claims, drain bool) (*node, error) {
 			r.waitForChange(s, r.guide.dueIn())
 			continue
 		}
+		quiet = quiet && r.hasTold(s) // before the claim, which is too early for what hooks enqueue
 		r.setClaiming(true)
 		claimed, err := c.claim(s, most, idle && !drain, r.guide.dueIn())
 		r.setClaiming(false)
@@ -481,6 +483,13 @@ func (r *Runner) claimUnder(s *session, c *claims, drain bool) (*node, error) {
 		}
 	}
 	return nil, nil
+}
+
+// hasTold reports whether all that has ended is settled, and the hooks are told. They are told
+// of what is settled, so what is not settled is counted first.
+func (r *Runner) hasTold(s *session) bool {
+	unsettled, _ := s.place.settler.unsettled()
+	return unsettled == 0 && r.telling.Load() == 0
 }
 
 func (r *Runner) waitForChange(s *session, longest time.Duration) {
