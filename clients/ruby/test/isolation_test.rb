@@ -36,8 +36,11 @@ class IsolationTest < FairqTest
     worker("--queues", "other,default", PGUSER: role)
     done("default", "done")
     assert_includes log, "cannot make queue other"
+    sql("GRANT CREATE ON SCHEMA fairq TO #{role}")
+    wait_until("it is made when that can be") { sql("SELECT FROM fairq.queues WHERE queue = 'other'").any? }
   ensure
     @workers.dup.each { |pid| stop(pid) }
+    clean
     sql("DROP OWNED BY #{role}; DROP ROLE #{role}")
   end
 

@@ -130,7 +130,10 @@ module ActiveJob
         return if free.zero? || @stopping
         return if @guide.due_in.zero? && (@next = following(session))
 
-        tasks = @attended.claim(free) { |queues, room, patience| session.claim(queues, room, patience) }
+        tasks = @attended.claim(free) do |queues, room, patience|
+          (queues & @unmade).each { |queue| make(queue) }
+          session.claim(queues, room, patience)
+        end
         return rest(@attended.due_in) unless tasks
 
         @guide.found(session.node, tasks.size)
@@ -251,14 +254,17 @@ module ActiveJob
       def prepare
         return if @prepared
 
+        @unmade = @queues.dup
         @queues.each { |queue| make(queue) }
         @recurring&.apply(@database)
         @prepared = true
       end
 
-      # One that cannot be made keeps the worker from no other: it is put off then.
+      # One that cannot be made keeps the worker from no other: it is put off then, and is to be
+      # made when it is claimed from again.
       def make(queue)
         Queues.ensure_there(@database, queue)
+        @unmade.delete(queue)
       rescue StandardError => error
         raise unless of_database?(error) && Verdict.of_queue?(error)
 
