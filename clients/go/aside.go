@@ -92,17 +92,22 @@ func (s *settler) part(batch []*settlement, err error) {
 // again tries one another time: the server may not have seen yet that a connection is gone, or
 // somebody has a lock.
 func (s *settler) again(one *settlement, pause time.Duration) {
-	one.tries++
-	one.due = time.Now().Add(pause)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.hurried {
+		pause = shorter(pause, firstAside)
+	}
+	one.tries++
+	one.due = time.Now().Add(pause)
 	s.putAside(one)
 }
 
-// hurry has all tried now, since the runner stops, or since a session is over.
-func (s *settler) hurry() {
+// hurry has all tried now, since the runner stops, or since a session is over. When it stops
+// there is no time for longer pauses.
+func (s *settler) hurry(stops bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.hurried = s.hurried || stops
 	for _, one := range s.aside.list {
 		one.due = time.Time{}
 	}
@@ -188,12 +193,29 @@ func (s *settler) settledAlone(one *settlement, mine map[string]bool, err error)
 		one.attempt.session.doubt()
 	default:
 		s.setWaits(one, true)
+		if sqlState(err) == lockNotAvailable {
+			s.postponeUntried(one.attempt.task.Queue)
+		}
 	}
 	if one.pause.longest == 0 {
 		s.onError(err)
 		one.pause = backoff{first: firstAside, longest: longestAside}
 	}
 	s.again(one, one.pause.next())
+}
+
+// postponeUntried has those of a queue wait that were not tried yet. If its table is locked, the
+// try of each would keep other queues waiting, and meanwhile nothing would be claimed.
+func (s *settler) postponeUntried(queue string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.aside.list {
+		if one.tries == 0 && one.attempt.task.Queue == queue {
+			one.tries++
+			one.due = time.Now().Add(firstAside)
+			s.noteWaits(one, true)
+		}
+	}
 }
 
 func (s *settler) setWaits(one *settlement, waits bool) {

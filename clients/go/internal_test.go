@@ -367,3 +367,48 @@ func TestWhatErrorsSay(t *testing.T) {
 		t.Error("no error is a refusal")
 	}
 }
+
+// asideOf returns a settler that tries nothing, and settlements of these queues in it.
+func asideOf(queues ...string) (*settler, []*settlement) {
+	s := &settler{aside: newAside(), onError: func(error) {}}
+	s.aside.working = true
+	for _, queue := range queues {
+		s.putAside(&settlement{attempt: &attempt{task: Task{Queue: queue}}})
+	}
+	return s, append([]*settlement(nil), s.aside.list...)
+}
+
+func TestATableThatIsLockedIsTriedOnce(t *testing.T) {
+	s, list := asideOf("locked", "locked", "locked", "other")
+	first, _ := s.takeAside()
+	s.settledAlone(first, nil, &hopeless{lockNotAvailable, "locked"})
+	if count, waiting := s.unsettled(); waiting != 3 || s.aside.waiting["locked"] != 3 {
+		t.Errorf("%d of %d wait", waiting, count)
+	}
+	if one, _ := s.takeAside(); one != list[3] {
+		t.Error("another queue waits for the locked one")
+	}
+	s, _ = asideOf("a", "a")
+	first, _ = s.takeAside()
+	s.settledAlone(first, nil, &hopeless{"53200", "memory"})
+	if _, waiting := s.unsettled(); waiting != 1 {
+		t.Errorf("%d wait for no lock", waiting)
+	}
+}
+
+func TestPausesAreShortWhenTheRunnerStops(t *testing.T) {
+	s, list := asideOf("a")
+	list[0].pause = backoff{first: longestAside, longest: longestAside}
+	s.hurry(false)
+	one, _ := s.takeAside()
+	s.settledAlone(one, nil, &hopeless{lockNotAvailable, "locked"})
+	if left := time.Until(one.due); left < firstAside {
+		t.Errorf("the next try comes in %s although the runner goes on", left)
+	}
+	s.hurry(true)
+	one, _ = s.takeAside()
+	s.settledAlone(one, nil, &hopeless{lockNotAvailable, "locked"})
+	if left := time.Until(one.due); left > firstAside {
+		t.Errorf("the next try comes in %s", left)
+	}
+}

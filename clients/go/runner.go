@@ -382,7 +382,7 @@ func (r *Runner) leave(s *session) {
 	r.mu.Lock()
 	delete(r.sessions, s)
 	r.mu.Unlock()
-	s.place.settler.hurry()
+	s.place.settler.hurry(false)
 	r.ring()
 	if err := s.lost(); err != nil {
 		r.log.Warn("the session is over; its tasks are put back", "err", err)

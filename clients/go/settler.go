@@ -100,6 +100,7 @@ type settler struct {
 	underWay int
 	working  bool
 	aside    aside
+	hurried  bool // pauses are short from now on
 }
 
 func (s *settler) add(one *settlement) {

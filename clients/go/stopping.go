@@ -86,7 +86,7 @@ func (r *Runner) shutDown() {
 	}
 	r.mu.Unlock()
 	for _, s := range open {
-		s.place.settler.hurry()
+		s.place.settler.hurry(true)
 	}
 	r.waitAtLast(func() bool {
 		for _, a := range r.attempts() {
