@@ -78,15 +78,22 @@ func (a *attendance) callTogether(strict bool, call func(queues []string) error)
 	if strict || !isRefusal(err) {
 		return err
 	}
+	var good []string
 	for _, queue := range some {
-		if refusal := call([]string{queue}); isRefusal(refusal) {
+		refusal := call([]string{queue})
+		switch {
+		case isRefusal(refusal):
 			a.putOff(queue, refusal)
+		case refusal != nil:
+			return refusal
+		default:
+			good = append(good, queue)
 		}
 	}
-	if some = a.there(); len(some) == 0 {
+	if len(good) == 0 {
 		return err
 	}
-	return call(some)
+	return call(good)
 }
 
 // look calls for those that may be there again.

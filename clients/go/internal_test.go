@@ -412,3 +412,22 @@ func TestPausesAreShortWhenTheRunnerStops(t *testing.T) {
 		t.Errorf("the next try comes in %s", left)
 	}
 }
+
+func TestACallForAllWhenAllArePutOff(t *testing.T) {
+	refused := map[string]bool{"b": true}
+	a := newAttendance([]string{"a", "b"}, func(string, error, time.Duration) {})
+	for _, queue := range a.queues {
+		a.putOff(queue, refusalOf(refused, "b"))
+	}
+	var calls []string
+	err := a.callTogether(false, func(queues []string) error {
+		calls = append(calls, strings.Join(queues, ""))
+		return refusalOf(refused, queues...)
+	})
+	if got := fmt.Sprint(calls); got != "[ab a b a]" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+	if len(a.there()) != 0 {
+		t.Errorf("%v are there before a claim has found that", a.there())
+	}
+}
