@@ -117,6 +117,13 @@ func shorter(d, other time.Duration) time.Duration {
 	return other
 }
 
+func longer(d, other time.Duration) time.Duration {
+	if d > other {
+		return d
+	}
+	return other
+}
+
 // sleep waits for tasks, if the last claim has waited in vain.
 func (c *claims) sleep(queues []string, longest time.Duration) error {
 	if !c.idle {

@@ -38,7 +38,7 @@ type Hooks struct {
 	Lost func(ctx context.Context, task *Task, reason error)
 
 	// Start and Stop are called when a runner begins and when it has ended. A runner that
-	// stops waits no longer than StopTimeout for either.
+	// stops waits no longer than StopTimeout for either, and for Stop five seconds at least.
 	Start func(ctx context.Context, runner *Runner)
 	Stop  func(ctx context.Context, runner *Runner)
 }

@@ -358,3 +358,15 @@ func TestDrainDoesWhatHooksEnqueue(t *testing.T) {
 	equal(t, "runs", told.String(), "first\nof a hook")
 	equal(t, "left", f.left(), 0)
 }
+
+func TestAStopWithoutTimeForWorkersHasTimeForItsHook(t *testing.T) {
+	f := newQueue(t, pgfairq.QueueOpts{})
+	var told notes
+	f.drain(sending(write), pgfairq.RunnerConfig{StopTimeout: time.Nanosecond, Hooks: []pgfairq.Hooks{{
+		Stop: func(context.Context, *pgfairq.Runner) {
+			f.number("SELECT 1 FROM pg_sleep(0.2)")
+			told.add("stop")
+		},
+	}}})
+	equal(t, "hooks that have returned", told.count("stop"), 1)
+}

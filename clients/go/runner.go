@@ -195,11 +195,8 @@ func shortened(text string, most int) string {
 
 func (r *Runner) placeOf(db *sql.DB, at *node) *place {
 	p := &place{node: at, db: db, prepare: at != nil || r.config.Direct == nil}
-	timeout := r.config.TTL
-	if timeout < lastAnswers {
-		timeout = lastAnswers
-	}
-	p.settler = &settler{place: p, timeout: timeout, aside: newAside(), changed: r.ring,
+	p.settler = &settler{place: p, timeout: longer(r.config.TTL, lastAnswers),
+		aside: newAside(), changed: r.ring,
 		onError: func(err error) { r.log.Warn("cannot settle; trying again", "err", err) }}
 	return p
 }
@@ -261,7 +258,7 @@ func (r *Runner) run(ctx context.Context, drain bool) error {
 	close(over)
 	r.shutDown()
 	last := make(chan struct{})
-	defer time.AfterFunc(r.config.StopTimeout, func() { close(last) }).Stop()
+	defer time.AfterFunc(longer(r.config.StopTimeout, lastAnswers), func() { close(last) }).Stop()
 	r.announce("Stop", last, func(h Hooks) func(context.Context, *Runner) { return h.Stop })
 	r.log.Info("runner has stopped", "name", r.config.Name)
 	return err
