@@ -35,6 +35,7 @@ type attendance struct {
 type absence struct {
 	until time.Time // from then on the queue is called for alone
 	pause backoff
+	gone  bool // it was refused for what does not pass by itself
 }
 
 func newAttendance(queues []string, onPut func(string, error, time.Duration)) *attendance {
@@ -123,6 +124,7 @@ func (a *attendance) putOff(queue string, err error) {
 	one := a.absence(queue)
 	pause := one.pause.next()
 	one.until = time.Now().Add(pause)
+	one.gone = !isTransient(err)
 	a.mu.Unlock()
 	a.onPut(queue, err, pause)
 }
@@ -178,6 +180,12 @@ func (a *attendance) those(are func(*absence) bool) []string {
 		}
 	}
 	return some
+}
+
+// awaits reports whether one that is put off, or in doubt, may have tasks that can be claimed
+// before long: it is locked, or there is no room. One that is dropped or revoked is not awaited.
+func (a *attendance) awaits() bool {
+	return len(a.those(func(one *absence) bool { return one != nil && !one.gone })) > 0
 }
 
 // dueIn returns how soon one is to be called for alone.

@@ -336,6 +336,19 @@ func TestAttendance(t *testing.T) {
 	}
 }
 
+func TestWhatADrainAwaits(t *testing.T) {
+	a := newAttendance([]string{"a"}, func(string, error, time.Duration) {})
+	for state, want := range map[string]bool{"42704": false, "42501": false, lockNotAvailable: true, "53400": true} {
+		if a.putOff("a", &hopeless{state, "x"}); a.awaits() != want {
+			t.Errorf("awaited after %s: %v", state, !want)
+		}
+	}
+	a.renew()
+	if !a.awaits() {
+		t.Error("what is in doubt is not awaited")
+	}
+}
+
 func refusalOf(refused map[string]bool, queues ...string) error {
 	for _, queue := range queues {
 		if refused[queue] {

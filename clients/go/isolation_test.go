@@ -370,3 +370,27 @@ func TestAStopWithoutTimeForWorkersHasTimeForItsHook(t *testing.T) {
 	}}})
 	equal(t, "hooks that have returned", told.count("stop"), 1)
 }
+
+func TestDrainDoesNotWaitForAQueueThatIsDropped(t *testing.T) {
+	for _, queues := range [][]string{both, {"other"}} {
+		f := newQueue(t, pgfairq.QueueOpts{})
+		f.withOther()
+		f.enqueueOther("")
+		f.enqueue(Send{}, nil)
+		runner := f.runner(sending(func(_ context.Context, job *pgfairq.Job[Send]) error {
+			if job.Queue == "other" {
+				execute(t, f.db, "SELECT fairq.drop_queue('other')")
+			}
+			return nil
+		}), pgfairq.RunnerConfig{Queues: queues, Concurrency: 1, Prefetch: -1})
+		ended := make(chan error, 1)
+		go func() { ended <- runner.Drain(background) }()
+		select {
+		case err := <-ended:
+			f.must(err)
+		case <-time.After(patience):
+			t.Fatal("the drain does not end")
+		}
+		equal(t, "left", f.left(), 2-len(queues))
+	}
+}

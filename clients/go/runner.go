@@ -216,7 +216,7 @@ func (r *Runner) Queues() []string { return append([]string(nil), r.config.Queue
 func (r *Runner) Run(ctx context.Context) error { return r.run(ctx, false) }
 
 // Drain is [Runner.Run] until nothing is left that could be claimed, all is done, and hooks have
-// returned.
+// returned. It waits for a queue that is locked, and for none that is dropped or not allowed.
 func (r *Runner) Drain(ctx context.Context) error { return r.run(ctx, true) }
 
 func (r *Runner) ring() {
@@ -452,6 +452,7 @@ func (r *Runner) claimUnder(s *session, c *claims, drain bool) (*node, error) {
 		case err == nil:
 		case !s.isAlive():
 			return nil, nil
+		case errors.Is(err, errAllAway) && at == nil && drain: // which may be at its end
 		case errors.Is(err, errAllAway) && at == nil:
 			r.waitForChange(s, r.attended.dueIn())
 			continue
@@ -470,7 +471,7 @@ func (r *Runner) claimUnder(s *session, c *claims, drain bool) (*node, error) {
 		r.handOut(claimed, !idle && len(claimed) < most)
 		switch {
 		case !drain || len(claimed) > 0:
-		case quiet && r.attended.dueIn() == forever:
+		case quiet && !r.attended.awaits():
 			if following := r.following(s); following != nil && following.ready > 0 {
 				return following, nil
 			}
