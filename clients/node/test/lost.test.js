@@ -6,7 +6,7 @@
 // - "claims' connection": Worker.connectAndClaim() closes the session in place of retiring it
 // - "an answer that nobody has seen": it does not retire the session
 // - "no answer to its heartbeats": Session.beat() has no timer
-// - "locked": the session has no lock_timeout; look() takes its error for one of the heartbeat
+// - "locked": STILL_OURS has no lock_timeout; look() takes its error for one of the heartbeat
 // "stands still" holds by the timer, by the answer to the heartbeat, and by what look() asks; no one of them alone makes it fail.
 
 const test = require('node:test');
