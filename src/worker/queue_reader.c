@@ -10,9 +10,10 @@
  * time, and the worker passes their queues over until it is done.
  *
  * Where the server has no process left for that (max_worker_processes), the
- * worker reads the table itself.  So it does when the reader has ended without
- * having read it: then the pass has the error, and is set aside as any other
- * that fails (queue_passes.c).
+ * worker reads the table itself.  So it does from then on when the reader has
+ * ended without having read it, as for want of entries for groups: the pass has
+ * the error, and is set aside as any other that fails, longer each time
+ * (queue_passes.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -21,6 +22,7 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "nodes/pg_list.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "storage/ipc.h"
@@ -35,9 +37,12 @@
 #include "storage/recovery.h"
 #include "worker/worker.h"
 
-/* The reader under way; and what it reads, or was to read when it ended. */
+/* The reader under way, and what it reads, or was to read when it ended. */
 static BackgroundWorkerHandle *reader = NULL;
 static Oid	table_read = InvalidOid;
+
+/* Tables for which it has ended in vain. */
+static List *unread = NIL;
 
 /* Is the reader under way?  If it has ended it is forgotten. */
 static bool
@@ -93,17 +98,20 @@ queue_reader_reads(Relation rel, QueueInfo *info)
 	{
 		if (unlikely(table_read == relation))
 			table_read = InvalidOid;
+		unread = list_delete_oid(unread, relation);
 		return false;
 	}
 	if (reader_runs() || recovery_is_under_way(info))
 		return true;
 	if (table_read == relation)
 	{
-		/* It has failed, or could not open the queue. */
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		unread = list_append_unique_oid(unread, relation);
+		MemoryContextSwitchTo(old);
 		table_read = InvalidOid;
-		return false;
 	}
-	if (!start_reader(relation))
+	if (list_member_oid(unread, relation) || !start_reader(relation))
 		return false;
 	table_read = relation;
 	return true;

@@ -7,8 +7,9 @@
 # the worker ends, the reader does.
 #
 # Seen to fail: with queue_reader_reads() that answers false (it is the worker that is
-# held up, and nothing becomes due); without queue_reader_end().  Not seen to fail: with a
-# reader that is started again where one has ended in vain (table_read), for that reads it.
+# held up, and nothing becomes due); without queue_reader_end(); without what is noted in
+# unread (a table that cannot be read is read again and again, and what failed is no more
+# set aside).
 
 use strict;
 use warnings;
@@ -127,6 +128,26 @@ sql($node, "SELECT pg_terminate_backend(" . worker_pid($node) . ')');
 go_on();
 ok(wait_for(sub { slurp_file($node->logfile, $from) =~ /terminating background worker "pgfairq reader"/ }), 'the worker ends, and so does the reader');
 counted('after the worker was ended');
+
+# There are not enough entries for the groups, so that it cannot be read, by whoever: the
+# reader tries once, and then the worker, later each time.
+sql($node, "SELECT cardinality(fairq.enqueue_many('large', array_fill('1'::jsonb, ARRAY[100]), ARRAY(SELECT 'g' || n FROM generate_series(1, 100) n)))");
+$tasks += 100;
+$node->append_conf('postgresql.conf', 'pgfairq.max_groups = 16');
+$from = -s $node->logfile;
+$node->restart;
+
+sub tried
+{
+	my ($type) = @_;
+
+	return scalar(() = slurp_file($node->logfile, $from) =~ /$type.*more than 16 groups/g);
+}
+ok(wait_for(sub { tried('ERROR: ') > 0 }), 'the reader cannot read it');
+ok(wait_for(sub { tried('WARNING: ') > 0 }), 'nor can the worker');
+wait_for(sub { tried('ERROR: ') > 1 }, 5);
+is(tried('ERROR: '), 1, 'it is not tried by another reader');
+$node->append_conf('postgresql.conf', 'pgfairq.max_groups = 1000');
 
 # One process for the launcher, and one for the worker.
 $node->append_conf('postgresql.conf', 'max_worker_processes = 2');

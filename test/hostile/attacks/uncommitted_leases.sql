@@ -1,5 +1,7 @@
 -- as: worker
--- Leases and settlements of a transaction that stays open.
+-- may wait: users
+-- Leases and settlements of a transaction that stays open.  Whoever cancels a task that
+-- it has settled waits for it.
 BEGIN;
 SELECT fairq.claim('theirs', 5);
 SELECT fairq.ack(receipt) FROM fairq.claim('theirs', 3);

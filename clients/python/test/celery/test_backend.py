@@ -69,8 +69,8 @@ def test_headers_of_chords_that_are_generators(server, tasks):
 
 def test_what_expires_before_its_time_is_revoked(server, tasks):
     """By the worker, when its time has come, as with Redis."""
-    early = tasks.add.apply_async((1, 1), countdown=1, expires=0.5)
-    late = tasks.add.apply_async((1, 1), countdown=1, expires=3600)
+    early = tasks.add.apply_async((1, 1), countdown=10, expires=0.5)
+    late = tasks.add.apply_async((1, 1), countdown=10, expires=3600)
     assert server.sql("SELECT expires_at IS NULL FROM fairq.tasks('celery') ORDER BY id") == [(True,), (False,)]
     server.worker("solo")
     with pytest.raises(TaskRevokedError, match="expired"):
