@@ -49,6 +49,11 @@ async function lock(t, pool, statement) {
   return release;
 }
 
+/** Until `delete performance.now`. In Node 18 it cannot be assigned to. */
+function setClock(now) {
+  Object.defineProperty(performance, 'now', { value: now, configurable: true });
+}
+
 const LOCK_TABLE = 'LOCK TABLE fairq.q_emails IN ACCESS EXCLUSIVE MODE';
 const putOff = (worker, name) => worker.seen.errors.filter(({ message }) => message.startsWith(`queue "${name}" is put off for `));
 const says = (worker, pattern) => worker.seen.errors.some(({ message }) => pattern.test(message));
@@ -159,7 +164,7 @@ test('who is asked about, and for how long others are not', async () => {
 
   const now = performance.now.bind(performance);
   let later = 0;
-  performance.now = () => now() + later;
+  setClock(() => now() + later);
   try {
     for (const most of [2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]) {
       later += attendance.dueIn() + 1;
@@ -369,7 +374,7 @@ test('a settlement is tried again when the server has undone the one that failed
 /** Time stands still, but as `pass` says; timers go on. */
 function freeze(t) {
   let now = performance.now();
-  performance.now = () => now;
+  setClock(() => now);
   atEnd(t, () => { delete performance.now; });
   return { pass: (millis) => { now += millis; } };
 }
@@ -485,7 +490,7 @@ test('a task whose row takes no change at all is given back after a pause', asyn
   await until('the other is done', () => worker.seen.completed.length === 1);
   assert.deepStrictEqual([bad, (await queue.counts()).leased], [1, 1]);
   const now = performance.now.bind(performance);
-  performance.now = () => now() + 61_000;
+  setClock(() => now() + 61_000);
   atEnd(t, () => { delete performance.now; });
   worker.place.settler.wake();
   await until('it is given back', () => worker.seen.lost.length === 1);
