@@ -23,6 +23,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "..", "..", "clients", "moving", "pgfairq-from-celery-redis")
 
 
+def listens(socket):
+    """Its socket is there a moment before it listens."""
+    try:
+        return redis.Redis(unix_socket_path=socket).ping()
+    except redis.ConnectionError:
+        return False
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """Redis on a socket of its own."""
@@ -34,7 +42,7 @@ def server(tmp_path_factory):
     socket = f"{directory}/r.sock"
     with subprocess.Popen([program, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory],
                           stdout=subprocess.DEVNULL) as process:
-        part_server.wait_until(lambda: os.path.exists(socket), "Redis listens")
+        part_server.wait_until(lambda: listens(socket), "Redis listens")
         yield socket
         process.kill()
 
