@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * settings.c
- *	  The settings pgfairq.*.
+ *	  The settings pgfairq.*, and those of the server that its worker overrides.
  *
  * Those that size shared memory are fixed at server start.  What they reserve
  * is address space: a page of it takes memory when it is first used.

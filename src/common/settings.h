@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * settings.h
- *	  The settings pgfairq.*.
+ *	  The settings pgfairq.*, and those of the server that its worker overrides.
  *
  *-------------------------------------------------------------------------
  */

@@ -77,10 +77,9 @@ start_reader(Oid relation)
 	worker.bgw_main_arg = ObjectIdGetDatum(relation);
 	memcpy(worker.bgw_extra, &MyDatabaseId, sizeof(Oid));
 	worker.bgw_notify_pid = MyProcPid;
+	Assert(reader == NULL);
 	started = RegisterDynamicBackgroundWorker(&worker, &reader);
 	MemoryContextSwitchTo(old);
-	if (!started)
-		reader = NULL;
 	return started;
 }
 

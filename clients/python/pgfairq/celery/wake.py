@@ -8,7 +8,6 @@ import threading
 from typing import Any, Optional, Sequence
 
 
-
 def readable(sources: Sequence[Any], seconds: Optional[float] = None) -> list[Any]:
     """Those that can be read, once there is one or the time is over; also beyond 1,023."""
     with selectors.DefaultSelector() as selector:
