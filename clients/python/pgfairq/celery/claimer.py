@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 # A statement keeps a snapshot while it waits, and vacuum leaves alone what that may see: so not for long.
 WAIT = 10.0     # seconds
+CANCEL_AGAIN = 0.5
 
 CLAIM = b"""
 SELECT queue, id, receipt, enqueued_at, attempt, group_key, subgroup_key, payload, coalesce(name, '')
@@ -134,19 +135,21 @@ class Claimer:
     def stop(self) -> list[Task]:
         """End the claim that is under way; the tasks that it was given nevertheless."""
         tasks: Optional[list[Task]] = []
-        if self.under_way:
-            try:
-                self._pgconn.get_cancel().cancel()
-            except psycopg.Error as error:
-                raise as_kombu(error, None) from error
-            try:
+        try:
+            while self.under_way:
+                # A server that has not begun with the claim yet forgets that it is to end it.
+                self._cancel()
+                is_ready(self.fileno(), CANCEL_AGAIN)
                 tasks = self.read()
-                while tasks is None:
-                    is_ready(self.fileno())
-                    tasks = self.read()
-            except Refused as refused:
-                logger.debug("a claim was ended, and refused: %s", refused)
+        except Refused as refused:
+            logger.debug("a claim was ended, and refused: %s", refused)
         return tasks or []
+
+    def _cancel(self) -> None:
+        try:
+            self._pgconn.get_cancel().cancel()
+        except psycopg.Error as error:
+            raise as_kombu(error, None) from error
 
     def close(self) -> None:
         self.under_way = False

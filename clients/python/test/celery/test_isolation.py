@@ -161,7 +161,7 @@ def test_a_worker_whose_only_queue_is_locked(server):
     server.wait_empty()
     with locked(server, "LOCK TABLE fairq.q_celery IN EXCLUSIVE MODE"):
         server.sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
-                   "WHERE query ~ 'claim_any' AND pid <> pg_backend_pid()")
+                   "WHERE query ~ 'claim_an[y]' AND pid <> pg_backend_pid()")
         wait_until(lambda: worker.log().count("queue celery is put off") >= 2, "claims are refused")
     tasks.work.delay("after")
     server.wait_notes(2, "work")
