@@ -88,7 +88,7 @@ class ClusterTest < FairqTest
     put(self.class.nodes[1], "WriteJob", "short")
     wait_until("that of another node is done") { all_done == ["short"] || all_done.include?("short") }
     wait_until("the long one is, too") { all_done.sort == %w[long short] }
-    assert_equal ["begun long"], marks
+    assert_equal ["begun long"], marks("begun")
   end
 
   def test_recurring_jobs_are_schedules_of_the_cluster

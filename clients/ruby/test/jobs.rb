@@ -68,6 +68,7 @@ class SlowJob < ApplicationJob
   def perform(result, seconds)
     Jobs.mark("begun #{result}") if ENV["JOBS_MARKS"]
     Jobs.write(result)
+    Jobs.mark("written #{result}") if ENV["JOBS_MARKS"]
     sleep seconds
   rescue ActiveJob::Fairq::Interruption => error
     Jobs.mark("interrupted #{result} #{error.class}")

@@ -2,6 +2,9 @@
 
 require "json"
 require "active_support/core_ext/digest/uuid"
+# What it names would be loaded by the threads that call it first, which Ruby's digest cannot do at the same time.
+require "digest/md5"
+require "digest/sha1"
 
 module ActiveJob
   module Fairq
