@@ -24,6 +24,18 @@ async function warmUp(queue, worker) {
   worker.seen.completed.length = 0;
 }
 
+/**
+ * Adds so many tasks, which become ready together: a claim that finds a part of them claims no more ahead until a
+ * handler ends. What is ahead stays there, however slow the machine is, until the returned function is called.
+ */
+async function addTogether(queue, worker, count) {
+  worker.doChores = () => {};
+  await queue.pause();
+  await queue.addMany(tasks(count));
+  await queue.resume();
+  return () => { delete worker.doChores; };
+}
+
 const tasks = (count) => Array.from({ length: count }, (_, n) => ({ data: n }));
 
 test('tasks are claimed ahead, but no more than allowed', async (t) => {
@@ -49,8 +61,9 @@ test('what is ahead is given back when handlers take long, and others have it', 
   const gate = new Promise((resolve) => { go = resolve; });
   const slow = start((task) => (task.data === 'quick' ? null : gate));
   await warmUp(queue, slow);
-  await queue.addMany(tasks(10));
-  await until('it has them all', () => slow.ahead.length === 9); // for a second, which is longer than a look here
+  const doChores = await addTogether(queue, slow, 10);
+  await until('it has them all', () => slow.ahead.length === 9);
+  doChores();
   const other = start(async () => {});
   await until('the other has done nine', () => other.seen.completed.length === 9);
   assert.ok(other.seen.completed.every(({ task }) => task.attempt === 1));
@@ -115,7 +128,7 @@ test('close: what runs is finished, what is ahead is given back', async (t) => {
   let begun = 0;
   const worker = start((task) => (task.data === 'quick' ? null : (begun += 1, gate)), { concurrency: 2, prefetch: 4 });
   await warmUp(queue, worker);
-  await queue.addMany(tasks(10));
+  await addTogether(queue, worker, 10);
   await until('two have begun, four are ahead', () => begun === 2 && worker.ahead.length === 4);
   const closed = worker.close();
   await until('four are given back', async () => (await queue.counts()).leased === 2);
