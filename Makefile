@@ -102,21 +102,13 @@ EXTENSION = pgfairq pgfairq_cluster
 MODULE_big = pgfairq
 PGFILEDESC = "pgfairq - a fair task queue"
 
-EXTVERSION := $(shell sed -n "s/^default_version *= *'\([^']*\)'.*/\1/p" pgfairq.control)
-
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
-# The library refuses SQL of another version.
-PG_CPPFLAGS = -Isrc -DFAIRQ_VERSION='"$(EXTVERSION)"'
-# The server's headers and its function interface leave parameters unused.
-PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
-ifdef WERROR
-# With what builds of later versions of the server look for as well.
-PG_CFLAGS += -Wshadow=compatible-local -Werror
-endif
 
-# Before version 16 the server's build exports every function of a library.
-EXPORTED_ONLY = -Wl,--version-script=$(srcdir)/src/pgfairq.map
-SHLIB_LINK = $(if $(filter linux,$(PORTNAME)),$(EXPORTED_ONLY))
+# The library of a proxy is built, installed and cleaned away in cluster/, with this one.
+TOP = .
+LIBRARY = pgfairq
+LIBRARY_MAP = src/pgfairq.map
+include src/library.mk
 
 # The install script is put together from its fragments. The script that brings
 # the last version to this one has its functions and views. Those between released
@@ -148,11 +140,9 @@ EXTRA_CLEAN = $(addsuffix .tmp,$(DATA_built))
 
 DOCS = $(wildcard doc/*.md)
 
-PGXS := $(shell $(PG_CONFIG) --pgxs)
-ifeq ($(PGXS),)
-$(error '$(PG_CONFIG) --pgxs' says nothing: install the server's development package, or give PG_CONFIG=/path/to/pg_config)
-endif
 include $(PGXS)
+
+$(call recurse,all install installdirs uninstall clean distclean maintainer-clean,cluster)
 
 # Names such as limits.md are not for a directory that all extensions share.
 docmoduledir = extension/pgfairq
@@ -181,9 +171,9 @@ $(CLUSTER_UPDATE_SCRIPT): $(CLUSTER_UPDATE_SOURCE) sql/update/compose.awk $(CLUS
 	awk -f sql/update/compose.awk $< > $@.tmp
 	mv $@.tmp $@
 
-$(shlib): src/pgfairq.map
+$(shlib): $(LIBRARY_MAP)
 
 # PGXS does not follow #include; every object is rebuilt when a header changes.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h) Makefile pgfairq.control
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h) Makefile src/library.mk pgfairq.control
 
 endif

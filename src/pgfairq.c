@@ -16,7 +16,7 @@
  *		queue -> group -> lane
  *		lease partition -> lease free list, or moved leases
  *		queues -> names
- *		any of them -> list of waiters, or place of awaiters
+ *		any of them -> list of waiters, or of awaiters
  *
  * and a buffer content lock may be held while a group, a limit or a lease
  * partition is locked (claim), never the other way round.  No lock of ours is
@@ -31,16 +31,15 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-#include "cluster/node_call.h"
 #include "common/backend_end.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
+#include "engine.h"
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
-#include "shmem/node_health.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
@@ -85,7 +84,6 @@ static const struct
 	{"pgfairq waiters", waiters_shmem_size, waiters_shmem_init},
 	{"pgfairq in transit", transit_horizon_shmem_size, transit_horizon_shmem_init},
 	{"pgfairq pages seen", page_hints_shmem_size, page_hints_shmem_init},
-	{"pgfairq nodes", node_health_shmem_size, node_health_shmem_init},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
@@ -129,10 +127,12 @@ shmem_startup(void)
 void
 _PG_init(void)
 {
-	node_call_settings_define();
+	*find_rendezvous_variable(FAIRQ_ENGINE) = unconstify(FairqEngine *, &fairq_engine);
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
+	/* Its settings are among ours, which no others may be afterwards. */
+	(void) load_external_function("$libdir/pgfairq_cluster", "_PG_init", false, NULL);
 	settings_define();
 	backend_end_init();
 	prev_shmem_request_hook = shmem_request_hook;
@@ -146,14 +146,14 @@ _PG_init(void)
 	pending_queue_register();
 
 	/* A refill ends before what is in hand goes back to its lane. */
-	pending_at_abort(lanes_at_abort);
-	pending_at_abort(turns_at_abort);
-	pending_at_abort(leases_return_reserved);
-	pending_at_abort(claim_at_abort);
-	pending_at_abort(waiters_at_abort);
-	pending_at_abort(awaiters_end);
-	held_tasks_register();
+	pending_hook(PENDING_AT_ABORT, lanes_at_abort);
+	pending_hook(PENDING_AT_ABORT, turns_at_abort);
+	pending_hook(PENDING_AT_ABORT, leases_return_reserved);
+	pending_hook(PENDING_AT_ABORT, claim_at_abort);
+	pending_hook(PENDING_AT_ABORT, waiters_end);
+	pending_hook(PENDING_AT_ABORT, awaiters_end);
 	successors_register();
+	held_tasks_register();
 	sql_schedules_register();
 	database_hooks_install();
 	launcher_register();

@@ -96,7 +96,7 @@ def test_source_package_is_whole(debian):
     assert {"pgfairq_V.orig.tar.xz", "pgfairq_V-1.dsc", "pgfairq_V-1.debian.tar.xz"} <= names, names
     with tarfile.open(f"{debian}/pgfairq_{VERSION}.orig.tar.xz") as archive:
         there = set(archive.getnames())
-    assert {f"pgfairq-{VERSION}/{name}" for name in ("Makefile", "META.json", "LICENSE", "src", "sql/install")} <= there
+    assert {f"pgfairq-{VERSION}/{name}" for name in ("Makefile", "META.json", "LICENSE", "src", "cluster", "sql/install")} <= there
     assert not [name for name in there if re.search(r"\.(o|bc|so|pyc)$|/node_modules/|/\.git/", name)]
 
 
@@ -106,7 +106,7 @@ def test_package_has_what_a_server_needs(package):
     extension = f"usr/share/postgresql/{major}/extension"
     pages = f"usr/share/doc/postgresql-{major}-pgfairq"
     expected = {f"usr/lib/postgresql/{major}/lib/pgfairq.so", f"{extension}/pgfairq.control", f"{extension}/pgfairq--{VERSION}.sql",
-                f"{extension}/pgfairq_cluster.control", f"{extension}/pgfairq_cluster--{VERSION}.sql",
+                f"usr/lib/postgresql/{major}/lib/pgfairq_cluster.so", f"{extension}/pgfairq_cluster.control", f"{extension}/pgfairq_cluster--{VERSION}.sql",
                 f"{extension}/pgfairq--0.1.0--0.2.0.sql", f"{extension}/pgfairq--0.2.0--{VERSION}.sql",
                 f"{extension}/pgfairq_cluster--0.2.0--{VERSION}.sql", f"{pages}/README.md", f"{pages}/copyright", f"{pages}/doc/reference.md"}
     assert expected - files == set()
@@ -256,7 +256,7 @@ def test_dockerfile_copies_what_there_is(folder):
     build, last = there
     assert build.name == "build" and build.all("COPY") == [". /usr/src/pgfairq"]
     kept = re.findall(r"^!(.*)", read(f"packaging/{folder}/Dockerfile.dockerignore"), re.M)
-    assert {"Makefile", "pgfairq.control", "pgfairq_cluster.control", "src", "sql", "doc"} <= set(kept)  # make install fails without pages
+    assert {"Makefile", "pgfairq.control", "pgfairq_cluster.control", "src", "cluster", "sql", "doc"} <= set(kept)  # make install fails without pages
     assert "sql/pgfairq--0.1.0--0.2.0.sql" in kept  # which make does not build
     copies = last.all("COPY")
     assert [copy for copy in copies if copy.startswith("--from=build ")]
@@ -294,7 +294,7 @@ def test_extension_image_has_the_layout_of_cloudnativepg(package):
         else:
             shutil.copy(source, target)
     files = {os.path.relpath(file, image) for file in glob.glob(f"{image}/**", recursive=True) if os.path.isfile(file)}
-    assert {"lib/pgfairq.so", "share/extension/pgfairq.control", f"share/extension/pgfairq--{VERSION}.sql",
+    assert {"lib/pgfairq.so", "lib/pgfairq_cluster.so", "share/extension/pgfairq.control", f"share/extension/pgfairq--{VERSION}.sql",
             "licenses/pgfairq/LICENSE"} <= files
     assert {file.split("/")[0] for file in files} == {"lib", "share", "licenses"}
 

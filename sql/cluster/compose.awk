@@ -1,6 +1,6 @@
 # Puts the install script of pgfairq_cluster together from its fragments.
 #
-#   \include FILE     the file as it is
+#   \include FILE     the file, whose functions are in the library pgfairq
 #   \functions FILE   the functions and procedures of schema fairq in FILE, which
 #                     are an application's: of the same names and arguments here,
 #                     and in C with cluster_ in their names
@@ -24,8 +24,10 @@ function put(line,    words) {
 }
 
 function include(file,    line, got) {
-	while ((got = (getline line < file)) > 0)
+	while ((got = (getline line < file)) > 0) {
+		sub(/'MODULE_PATHNAME'/, "'$libdir/pgfairq'", line)
 		put(line)
+	}
 	if (got < 0)
 		fail("cannot read " file)
 	close(file)

@@ -14,6 +14,7 @@ REVOKE ALL ON fairq.durable_lease FROM PUBLIC;
 CREATE OR REPLACE FUNCTION fairq_internal.durable_lease_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_durable_lease_written';
+COMMENT ON FUNCTION fairq_internal.durable_lease_written IS 'Row trigger of fairq.durable_lease: keeps out rows that are written by SQL, COPY or logical replication.';
 
 CREATE TRIGGER fairq_durable_lease_written
     BEFORE INSERT OR UPDATE ON fairq.durable_lease

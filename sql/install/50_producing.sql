@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION fairq.enqueue(queue text, payload jsonb,
     name text DEFAULT NULL, max_lost int DEFAULT NULL, subgroup_key text DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_enqueue';
+COMMENT ON FUNCTION fairq.enqueue IS 'Enqueue a task, which exists when the transaction commits; returns its id.';
 
 CREATE OR REPLACE FUNCTION fairq.enqueue_many(queue text, payloads jsonb[],
     group_keys text[] DEFAULT NULL, priorities bigint[] DEFAULT NULL,
@@ -16,3 +17,4 @@ CREATE OR REPLACE FUNCTION fairq.enqueue_many(queue text, payloads jsonb[],
     unique_for interval DEFAULT NULL, names text[] DEFAULT NULL, subgroup_keys text[] DEFAULT NULL)
 RETURNS bigint[] LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_enqueue_many';
+COMMENT ON FUNCTION fairq.enqueue_many IS 'Enqueue several tasks; returns their ids in the order given.';

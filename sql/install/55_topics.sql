@@ -1,10 +1,12 @@
 CREATE OR REPLACE FUNCTION fairq.subscribe(topic text, queue text)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_subscribe';
+COMMENT ON FUNCTION fairq.subscribe IS 'Have a queue get a task of everything that is published to a topic.';
 
 CREATE OR REPLACE FUNCTION fairq.unsubscribe(topic text, queue text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_unsubscribe';
+COMMENT ON FUNCTION fairq.unsubscribe IS 'End the subscription of a queue to a topic; returns false if there is none.';
 
 CREATE OR REPLACE FUNCTION fairq.publish(topic text, payload jsonb,
     group_key text DEFAULT '', priority bigint DEFAULT NULL, cost double precision DEFAULT 1,
@@ -15,3 +17,4 @@ CREATE OR REPLACE FUNCTION fairq.publish(topic text, payload jsonb,
     subgroup_key text DEFAULT NULL)
 RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_publish';
+COMMENT ON FUNCTION fairq.publish IS 'Enqueue a task in every queue that is subscribed to the topic; returns in how many.';

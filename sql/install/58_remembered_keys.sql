@@ -20,6 +20,7 @@ REVOKE ALL ON fairq_internal.remembered_key FROM PUBLIC;
 CREATE OR REPLACE FUNCTION fairq_internal.remembered_key_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_remembered_key_written';
+COMMENT ON FUNCTION fairq_internal.remembered_key_written IS 'Row trigger of fairq_internal.remembered_key: tells the engine of rows, also of those that a restore writes.';
 
 CREATE TRIGGER fairq_remembered_key_written
     AFTER INSERT OR UPDATE ON fairq_internal.remembered_key

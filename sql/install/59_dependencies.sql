@@ -16,6 +16,7 @@ REVOKE ALL ON fairq.dependency FROM PUBLIC;
 CREATE OR REPLACE FUNCTION fairq_internal.dependency_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_dependency_written';
+COMMENT ON FUNCTION fairq_internal.dependency_written IS 'Row trigger of fairq.dependency: tells the engine of rows, also of those that a restore writes.';
 
 CREATE TRIGGER fairq_dependency_written
     AFTER INSERT OR UPDATE OR DELETE ON fairq.dependency

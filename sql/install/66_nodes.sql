@@ -12,6 +12,7 @@ REVOKE ALL ON fairq_internal.node FROM PUBLIC;
 CREATE FUNCTION fairq_internal.node_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_node_written';
+COMMENT ON FUNCTION fairq_internal.node_written IS 'Trigger of fairq_internal.node: tells the engine that the number has changed.';
 
 CREATE TRIGGER fairq_node_written
     AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON fairq_internal.node
@@ -21,10 +22,12 @@ ALTER TABLE fairq_internal.node ENABLE ALWAYS TRIGGER fairq_node_written;
 CREATE OR REPLACE FUNCTION fairq.set_node(node int, force boolean DEFAULT false)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_set_node';
+COMMENT ON FUNCTION fairq.set_node IS 'Give this database a number, from 0 to 32767, that its ids, receipts and sessions say from the commit on.';
 
 CREATE FUNCTION fairq.this_node()
 RETURNS int LANGUAGE C STABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'fairq_this_node';
+COMMENT ON FUNCTION fairq.this_node IS 'The number that this database was given by fairq.set_node(); 0 if none.';
 
 -- Proxies say here what the node is to their cluster. A node that is drained or dropped
 -- gets nothing new from any proxy, also from one whose list is an old one.
@@ -32,6 +35,7 @@ CREATE OR REPLACE FUNCTION fairq_internal.membership()
 RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT coalesce((SELECT n.membership FROM fairq_internal.node n), 'alone') $$;
+COMMENT ON FUNCTION fairq_internal.membership IS 'What this node is to a cluster: alone, active, draining or dropped.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.set_membership(membership text)
 RETURNS void LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -40,6 +44,7 @@ AS $$
     INSERT INTO fairq_internal.node AS n (number, membership) VALUES (0, $1)
     ON CONFLICT (single) DO UPDATE SET membership = excluded.membership WHERE n.membership <> excluded.membership
 $$;
+COMMENT ON FUNCTION fairq_internal.set_membership IS 'Note what this node is to a cluster; a proxy calls it.';
 
 -- Calls of proxies that are under way and have a queue's table locked to write to it: they
 -- may have begun before what the node is now was committed. Of some, those that still are.
@@ -57,3 +62,4 @@ AS $$
         AND coalesce(a.application_name LIKE 'pgfairq proxy, node %', true)) calls
     WHERE among IS NULL OR call = ANY (among)
 $$;
+COMMENT ON FUNCTION fairq_internal.proxy_calls IS 'Calls of proxies that are writing to a queue now; of some, those that still are.';

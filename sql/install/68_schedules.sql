@@ -32,10 +32,12 @@ REVOKE ALL ON fairq.schedule FROM PUBLIC;
 CREATE OR REPLACE FUNCTION fairq_internal.schedule_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_schedule_written';
+COMMENT ON FUNCTION fairq_internal.schedule_written IS 'Statement trigger of fairq.schedule: wakes the worker when a definition was written, be it by a restore.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.schedule_inserted()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_schedule_inserted';
+COMMENT ON FUNCTION fairq_internal.schedule_inserted IS 'Row trigger of fairq.schedule: the owner is the role of that name, whatever its oid was where the row comes from.';
 
 CREATE TRIGGER fairq_schedule_inserted
     BEFORE INSERT ON fairq.schedule
@@ -54,18 +56,22 @@ CREATE OR REPLACE FUNCTION fairq.schedule(name text, queue text, cron text, payl
     subgroup_key text DEFAULT NULL)
 RETURNS timestamptz LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_schedule';
+COMMENT ON FUNCTION fairq.schedule IS 'Make or replace a schedule, by which a task is enqueued again and again; returns its next time.';
 
 CREATE OR REPLACE FUNCTION fairq.unschedule(name text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_unschedule';
+COMMENT ON FUNCTION fairq.unschedule IS 'Remove a schedule, but not the tasks it has enqueued; returns false if there is none.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.cron_next(cron text, timezone text, after timestamptz, anchor timestamptz)
 RETURNS timestamptz LANGUAGE C STABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'fairq_cron_next';
+COMMENT ON FUNCTION fairq_internal.cron_next IS 'Return the first tick of a cron expression after a time, for tests; anchor is what @every counts from.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.schedule_owner(owner text, owner_oid oid)
 RETURNS oid LANGUAGE C STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'fairq_schedule_owner';
+COMMENT ON FUNCTION fairq_internal.schedule_owner IS 'Return the role that a row of fairq.schedule names, or null if there is none.';
 
 -- What a task carries is for who could enqueue it, not for pg_monitor.
 CREATE OR REPLACE VIEW fairq.schedules WITH (security_barrier) AS

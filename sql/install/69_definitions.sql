@@ -28,6 +28,7 @@ AS $$
     JOIN pg_class c ON c.relname = 'q_' || q.queue AND c.relkind = 'r'
     WHERE c.relnamespace = 'fairq'::regnamespace
 $$;
+COMMENT ON FUNCTION fairq_internal.queue_definitions IS 'All queues as another node can make them: settings, owner, grants, settings of groups, topics.';
 
 -- Make a queue what a definition says: the whole queue if there is none, and else the
 -- groups' settings and topics that it lacks; with anew all but its policy, and nothing
@@ -105,6 +106,7 @@ BEGIN
     PERFORM fairq_internal.give_queue(name, definition ->> 'owner', definition -> 'grants');
 END
 $$;
+COMMENT ON FUNCTION fairq_internal.define_queue IS 'Make a queue, or what it lacks, as another node has defined it.';
 
 -- Give the tables of a queue to a role, and others what is granted to them. A definition
 -- is what another node says, and that may be anybody's: nothing of it becomes SQL. And a
@@ -145,3 +147,4 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION fairq_internal.give_queue IS 'Give the tables of a queue to a role, and grants on them to others.';

@@ -1,22 +1,27 @@
 CREATE OR REPLACE FUNCTION fairq.peek(queue text, max_tasks int DEFAULT 10)
 RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_peek';
+COMMENT ON FUNCTION fairq.peek IS 'Return what fairq.claim() would return next, class by class and in order, without leasing it.';
 
 CREATE OR REPLACE FUNCTION fairq.get_task(queue text, id bigint)
 RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
 AS 'MODULE_PATHNAME', 'fairq_get_task';
+COMMENT ON FUNCTION fairq.get_task IS 'Return one task in whatever state, or no row if there is none.';
 
 CREATE OR REPLACE FUNCTION fairq.tasks(queue text, state text DEFAULT NULL, group_key text DEFAULT NULL, name text DEFAULT NULL)
 RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_tasks';
+COMMENT ON FUNCTION fairq.tasks IS 'Return all tasks of a queue, or those of one state or one group, in no order.';
 
 CREATE OR REPLACE FUNCTION fairq.get_task_by_key(queue text, unique_key text)
 RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
 AS 'MODULE_PATHNAME', 'fairq_get_task_by_key';
+COMMENT ON FUNCTION fairq.get_task_by_key IS 'Return the task that has a unique key and is not dead, or no row if there is none.';
 
 CREATE OR REPLACE FUNCTION fairq.get_done_task(queue text, id bigint, done_at timestamptz DEFAULT NULL)
 RETURNS SETOF fairq.task_done LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
 AS 'MODULE_PATHNAME', 'fairq_get_done_task';
+COMMENT ON FUNCTION fairq.get_done_task IS 'Return what is kept of a done task, of several of one id that of a time or the latest; no row if nothing is.';
 
 -- A part of a queue or of its archive that takes as long however many there are: for pages of
 -- the dashboard, each of which begins where the one before has ended.
@@ -24,27 +29,33 @@ CREATE OR REPLACE FUNCTION fairq_internal.tasks_page(queue text, after_id bigint
     state text, group_key text, OUT ids bigint[], OUT last_id bigint)
 RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_tasks_page';
+COMMENT ON FUNCTION fairq_internal.tasks_page IS 'Name tasks with ids above one, of so many that are looked at, and the id to go on from, null at the end.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.done_page(queue text, before timestamptz, before_id bigint, max_rows int, max_tasks int,
     outcome text, group_key text, OUT ids bigint[], OUT times timestamptz[], OUT last_time timestamptz, OUT last_id bigint)
 RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_done_page';
+COMMENT ON FUNCTION fairq_internal.done_page IS 'Name done tasks before a time and an id, of so many that are looked at, and where to go on, null at the end.';
 
 CREATE OR REPLACE FUNCTION fairq.cancel(queue text, id bigint)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_cancel';
+COMMENT ON FUNCTION fairq.cancel IS 'Remove a task, whose lease is lost if it has one; returns false if there is no such task.';
 
 CREATE OR REPLACE FUNCTION fairq.revive(queue text, id bigint)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_revive';
+COMMENT ON FUNCTION fairq.revive IS 'Make a dead task ready again, with all its attempts; returns how many that were.';
 
 CREATE OR REPLACE FUNCTION fairq.revive_group(queue text, group_key text)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_revive_group';
+COMMENT ON FUNCTION fairq.revive_group IS 'Make all dead tasks of a group ready again, with all their attempts; returns how many.';
 
 CREATE OR REPLACE FUNCTION fairq.revive_all(queue text)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_revive_all';
+COMMENT ON FUNCTION fairq.revive_all IS 'Make all dead tasks of a queue ready again, with all their attempts; returns how many.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.stats_of_queues(
     OUT queue text, OUT ready bigint, OUT leased bigint, OUT scheduled bigint,
@@ -60,11 +71,13 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_queues(
     OUT near_lease_end bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
+COMMENT ON FUNCTION fairq_internal.stats_of_queues IS 'What is behind the view fairq.queue_stats.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.histograms_of_queues(
     OUT queue text, OUT kind text, OUT le float8, OUT count bigint, OUT sum float8)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 400
 AS 'MODULE_PATHNAME', 'fairq_histograms_of_queues';
+COMMENT ON FUNCTION fairq_internal.histograms_of_queues IS 'What is behind the view fairq.queue_histograms.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.stats_of_names(
     OUT queue text, OUT name text, OUT other boolean,
@@ -73,21 +86,25 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_names(
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 50
 AS 'MODULE_PATHNAME', 'fairq_stats_of_names';
+COMMENT ON FUNCTION fairq_internal.stats_of_names IS 'What is behind the view fairq.name_stats.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.histograms_of_names(
     OUT queue text, OUT name text, OUT other boolean, OUT kind text, OUT le float8, OUT count bigint, OUT sum float8)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 2000
 AS 'MODULE_PATHNAME', 'fairq_histograms_of_names';
+COMMENT ON FUNCTION fairq_internal.histograms_of_names IS 'What is behind the view fairq.name_histograms.';
 
 CREATE OR REPLACE FUNCTION fairq.reset_stats(queue text)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_reset_stats';
+COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the views fairq.queue_stats, fairq.queue_histograms, fairq.name_stats and fairq.name_histograms show of a queue.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.stats_of_buckets(
     OUT queue text, OUT bucket int, OUT class int, OUT ready bigint, OUT complete boolean,
     OUT next_address fairq.address, OUT frontier fairq.address)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_stats_of_buckets';
+COMMENT ON FUNCTION fairq_internal.stats_of_buckets IS 'What is behind the view fairq.bucket_stats.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.stats_of_groups(
     OUT queue text, OUT group_key text, OUT ready bigint, OUT overflow bigint, OUT leased bigint,
@@ -96,6 +113,7 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_groups(
     OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8, OUT group_id uuid)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_stats_of_groups';
+COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';
 
 -- One row a subgroup with work, in queues whose groups are divided.
 CREATE OR REPLACE FUNCTION fairq_internal.stats_of_subgroups(
@@ -105,16 +123,19 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_subgroups(
     OUT group_id uuid, OUT subgroup_id uuid)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_stats_of_subgroups';
+COMMENT ON FUNCTION fairq_internal.stats_of_subgroups IS 'What is behind the view fairq.subgroup_stats.';
 
 CREATE OR REPLACE FUNCTION fairq.get_task_position(queue text, id bigint)
 RETURNS fairq.task_position LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_get_task_position';
+COMMENT ON FUNCTION fairq.get_task_position IS 'Return how many tasks are ahead of a task, and about when it will start.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.live_leases(
     OUT queue text, OUT id bigint, OUT receipt uuid, OUT lease_until timestamptz,
     OUT attempt int, OUT state text, OUT pid int)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_live_leases';
+COMMENT ON FUNCTION fairq_internal.live_leases IS 'What is behind the view fairq.leases.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.done_of_queues(
     OUT queue text, OUT id bigint, OUT enqueued_at timestamptz, OUT claimed_at timestamptz, OUT done_at timestamptz,
@@ -123,6 +144,7 @@ CREATE OR REPLACE FUNCTION fairq_internal.done_of_queues(
     OUT name text, OUT lost int, OUT history jsonb, OUT subgroup_key text)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_done_of_queues';
+COMMENT ON FUNCTION fairq_internal.done_of_queues IS 'What is behind the view fairq.done_tasks.';
 
 -- All dead tasks of the queues that the caller may read.
 CREATE OR REPLACE FUNCTION fairq_internal.dead_of_queues(
@@ -156,3 +178,4 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION fairq_internal.dead_of_queues IS 'What is behind the view fairq.dead_tasks.';

@@ -46,6 +46,7 @@ BEGIN
     END IF;
 END
 $$;
+COMMENT ON FUNCTION fairq_internal.update_queue IS 'Give the tables of a queue that an earlier version has made what this one needs.';
 REVOKE ALL ON FUNCTION fairq_internal.update_queue(text) FROM PUBLIC;
 
 -- All queues, each by itself.
@@ -68,4 +69,5 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION fairq_internal.update_queues IS 'Do that for all queues; one that cannot be updated is named in a warning.';
 REVOKE ALL ON FUNCTION fairq_internal.update_queues() FROM PUBLIC;

@@ -4,6 +4,7 @@
 CREATE OR REPLACE FUNCTION fairq_internal.lineage()
 RETURNS text LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_lineage';
+COMMENT ON FUNCTION fairq_internal.lineage IS 'Which history of the server this is: another one after a restore, a promotion or a move.';
 
 CREATE TABLE fairq_internal.id_lineage (
     queue pg_catalog.text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY REFERENCES fairq.queue ON DELETE CASCADE,

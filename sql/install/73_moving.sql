@@ -32,11 +32,13 @@ REVOKE ALL ON fairq_internal.arrived FROM PUBLIC;
 CREATE OR REPLACE FUNCTION fairq_internal.as_owner(queue text, statement text, argument jsonb)
 RETURNS SETOF jsonb LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_as_owner';
+COMMENT ON FUNCTION fairq_internal.as_owner IS 'Run a statement as the owner of a queue, in a restricted context.';
 
 -- Which of these tasks the queue has. A task that was moved has the number of another node.
 CREATE OR REPLACE FUNCTION fairq_internal.tasks_here(queue text, ids bigint[])
 RETURNS bigint[] LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_tasks_here';
+COMMENT ON FUNCTION fairq_internal.tasks_here IS 'Return those of the ids whose tasks the queue has.';
 
 -- Tasks of a queue that may leave, in their order, but for those to be skipped: not leased,
 -- and neither waiting for others nor waited for.
@@ -59,6 +61,7 @@ BEGIN
         ') t ORDER BY t.part, t.address, t.id LIMIT %2$s', 'q_' || name, most), to_jsonb(skip)) t;
 END
 $$;
+COMMENT ON FUNCTION fairq_internal.tasks_to_move IS 'Tasks of a queue that may leave for another node, in their order.';
 
 -- Take tasks out of a queue for a node; returns which. A row is deleted first, and no
 -- lease is granted on it from then on; if there is one already, or another task of its
@@ -110,6 +113,7 @@ BEGIN
     RETURN array(SELECT d.id FROM fairq_internal.departing d WHERE d.batch = depart.batch ORDER BY d.turn);
 END
 $$;
+COMMENT ON FUNCTION fairq_internal.depart IS 'Take tasks out of a queue for another node; returns which.';
 
 -- The batches that have left, and one of them as it travels.
 CREATE OR REPLACE FUNCTION fairq_internal.departures(OUT batch uuid, OUT target int, OUT queue text, OUT tasks bigint)
@@ -119,6 +123,7 @@ AS $$
     SELECT d.batch, d.target, d.queue, count(*) FROM fairq_internal.departing d
     GROUP BY d.batch, d.target, d.queue ORDER BY d.queue, min(d.id)
 $$;
+COMMENT ON FUNCTION fairq_internal.departures IS 'The batches of tasks that are on their way to other nodes.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.departing_tasks(batch uuid)
 RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE
@@ -126,6 +131,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT jsonb_agg(d.task ORDER BY d.turn) FROM fairq_internal.departing d WHERE d.batch = $1
 $$;
+COMMENT ON FUNCTION fairq_internal.departing_tasks IS 'The tasks of a batch that is on its way, as they travel.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.forget_departed(batch uuid)
 RETURNS bigint LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -133,6 +139,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     WITH gone AS (DELETE FROM fairq_internal.departing d WHERE d.batch = $1 RETURNING 1) SELECT count(*) FROM gone
 $$;
+COMMENT ON FUNCTION fairq_internal.forget_departed IS 'Forget a batch that has arrived.';
 
 -- Enqueue a batch of another node, once. Its tasks keep their ids, by which users know
 -- them and what they have led to, and which no node gives again; what was ready is
@@ -168,6 +175,7 @@ BEGIN
         relation, columns, expressions), tasks);
 END
 $$;
+COMMENT ON FUNCTION fairq_internal.arrive IS 'Enqueue a batch of another node, once.';
 
 -- Tasks that have left for a node that is no more come back to their queue.
 CREATE OR REPLACE FUNCTION fairq_internal.depart_no_more(batch uuid)
@@ -178,3 +186,4 @@ AS $$
     SELECT coalesce(sum(fairq_internal.arrive(gen_random_uuid(), b.queue, b.tasks)), 0)::bigint
     FROM (SELECT queue, jsonb_agg(task ORDER BY turn) AS tasks FROM gone GROUP BY queue) b
 $$;
+COMMENT ON FUNCTION fairq_internal.depart_no_more IS 'Put a batch back into its queue whose node is no more.';

@@ -8,6 +8,7 @@ AS $$
     UPDATE fairq.schedule s SET active = false WHERE s.name = $1
     RETURNING jsonb_build_object('next_run', s.next_run, 'last_run', s.last_run, 'anchor', s.anchor, 'skipped', s.skipped)
 $$;
+COMMENT ON FUNCTION fairq_internal.stop_schedule IS 'Stop a schedule that goes to another node; returns its times.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.start_schedule(name text, times jsonb)
 RETURNS boolean LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -22,12 +23,14 @@ AS $$
         WHERE s.name = $1 AND NOT s.active RETURNING 1)
     SELECT EXISTS (SELECT FROM started)
 $$;
+COMMENT ON FUNCTION fairq_internal.start_schedule IS 'Start a schedule that has come from another node, with its times or from now on.';
 
 -- All schedules, as another node can have them, and one of them, which does not run there.
 CREATE OR REPLACE FUNCTION fairq_internal.schedule_definitions()
 RETURNS SETOF jsonb LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT to_jsonb(s) - '{last_task,failures,last_error,last_error_at}'::text[] FROM fairq.schedule s ORDER BY s.name $$;
+COMMENT ON FUNCTION fairq_internal.schedule_definitions IS 'All schedules as another node can have them.';
 
 CREATE OR REPLACE FUNCTION fairq_internal.define_schedule(definition jsonb)
 RETURNS boolean LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -48,3 +51,4 @@ BEGIN
     RETURN FOUND;
 END
 $$;
+COMMENT ON FUNCTION fairq_internal.define_schedule IS 'Make a schedule of another node, which does not run here.';

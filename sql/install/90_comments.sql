@@ -1,112 +1,15 @@
--- What \d+ and \df+ say of each object: one sentence, and a few words for a column.
--- Arguments, privileges and errors are in doc/reference.md. No function has an overload,
--- so none is named by its arguments.
+-- What \d+ says of each object: one sentence, and a few words for a column. What \df+
+-- says of a function is beside it. Arguments, privileges and errors are in
+-- doc/reference.md. No function has an overload, so none is named by its arguments.
 
 COMMENT ON SCHEMA fairq IS 'pgfairq: task queues that are fair between groups';
 COMMENT ON SCHEMA fairq_internal IS 'pgfairq: what is not for applications';
-
--- ---------------------------------------------------------------------------
--- Queues
--- ---------------------------------------------------------------------------
-
-COMMENT ON FUNCTION fairq.create_queue IS 'Create a queue, which belongs to the caller.';
-COMMENT ON FUNCTION fairq.alter_queue IS 'Change settings of a queue; null leaves one as it is.';
-COMMENT ON FUNCTION fairq.drop_queue IS 'Drop a queue with all its tasks, those that are done included; returns false if there is none.';
-COMMENT ON FUNCTION fairq.purge IS 'Remove every task of a queue that is not leased, the dead included; returns how many.';
-COMMENT ON FUNCTION fairq.purge_group IS 'Remove every task of one group that is not leased, the dead included; returns how many.';
-COMMENT ON FUNCTION fairq.forget_key IS 'Forget a unique key that is remembered (unique_for), so that a task of it can be made anew; returns whether it was.';
-COMMENT ON FUNCTION fairq.forget_keys IS 'Forget all unique keys of a queue that are remembered (unique_for); returns how many.';
-COMMENT ON FUNCTION fairq.pause IS 'Pause a queue: claims return nothing of it until fairq.resume().';
-COMMENT ON FUNCTION fairq.resume IS 'Let claims from a paused queue go on.';
-COMMENT ON FUNCTION fairq.pause_group IS 'Pause a group: claims return none of its tasks until fairq.resume_group().';
-COMMENT ON FUNCTION fairq.resume_group IS 'Let claims of the tasks of a paused group go on.';
-COMMENT ON FUNCTION fairq.set_group IS 'Set the weight, the limit of tasks in flight and the rate of a group; null leaves one as it is.';
-COMMENT ON FUNCTION fairq.reset_group IS 'Take away what a group was given, a pause included; returns false if it had nothing of its own.';
-COMMENT ON FUNCTION fairq.set_group_defaults IS 'Set what each group of a queue has that was not given something else; null leaves a setting as it is.';
-COMMENT ON FUNCTION fairq.set_subgroup IS 'Set the weight, the limit of tasks in flight and the rate of a subgroup of a group; null leaves one as it is.';
-COMMENT ON FUNCTION fairq.reset_subgroup IS 'Take away what a subgroup was given, a pause included; returns false if it had nothing of its own.';
-COMMENT ON FUNCTION fairq.pause_subgroup IS 'Pause a subgroup: claims return none of its tasks until fairq.resume_subgroup().';
-COMMENT ON FUNCTION fairq.resume_subgroup IS 'Let claims of the tasks of a paused subgroup go on.';
-COMMENT ON FUNCTION fairq.set_subgroup_defaults IS 'Set what each subgroup of a queue has that was not given something else; null leaves a setting as it is.';
-COMMENT ON FUNCTION fairq.maintain IS 'Do by hand what the background worker does for a queue; returns how many tasks that were.';
-COMMENT ON FUNCTION fairq.group_id IS 'What names a group, or a subgroup within its group, in 16 bytes, the same for ever: for keys that are too long to be shown.';
-COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the views fairq.queue_stats, fairq.queue_histograms, fairq.name_stats and fairq.name_histograms show of a queue.';
-COMMENT ON FUNCTION fairq.set_node IS 'Give this database a number, from 0 to 32767, that its ids, receipts and sessions say from the commit on.';
-COMMENT ON FUNCTION fairq.this_node IS 'The number that this database was given by fairq.set_node(); 0 if none.';
-COMMENT ON FUNCTION fairq.node_of_id IS 'The number of the node that a task is of, by its id; null if no node gives such an id.';
-COMMENT ON FUNCTION fairq.node_of_receipt IS 'The number of the node that a lease is of, by its receipt; null if it is no receipt.';
-COMMENT ON FUNCTION fairq.node_of_session IS 'The number of the node that a session is of; null if it is no session.';
-COMMENT ON FUNCTION fairq.front IS 'Return how far a queue has got in virtual time: its next task and its floor, for each class with ready tasks.';
-COMMENT ON FUNCTION fairq.raise_floor IS 'Raise the virtual time at which groups without tasks start in a class, up to its first ready task; return whether it was lower.';
-COMMENT ON FUNCTION fairq_internal.attendance IS 'How many tasks of some queues are ready, how many sessions wait for tasks, and how many work on some, without that of the worker who asks.';
-COMMENT ON FUNCTION fairq_internal.wait_ready IS 'Wait, for five seconds at most, until something may be claimable in any of the queues; return whether it may.';
-
--- ---------------------------------------------------------------------------
--- Producing
--- ---------------------------------------------------------------------------
-
-COMMENT ON FUNCTION fairq.enqueue IS 'Enqueue a task, which exists when the transaction commits; returns its id.';
-COMMENT ON FUNCTION fairq.enqueue_many IS 'Enqueue several tasks; returns their ids in the order given.';
-COMMENT ON FUNCTION fairq.subscribe IS 'Have a queue get a task of everything that is published to a topic.';
-COMMENT ON FUNCTION fairq.unsubscribe IS 'End the subscription of a queue to a topic; returns false if there is none.';
-COMMENT ON FUNCTION fairq.publish IS 'Enqueue a task in every queue that is subscribed to the topic; returns in how many.';
-COMMENT ON FUNCTION fairq.schedule IS 'Make or replace a schedule, by which a task is enqueued again and again; returns its next time.';
-COMMENT ON FUNCTION fairq.unschedule IS 'Remove a schedule, but not the tasks it has enqueued; returns false if there is none.';
-
--- ---------------------------------------------------------------------------
--- Consuming
--- ---------------------------------------------------------------------------
-
-COMMENT ON FUNCTION fairq.claim IS 'Lease up to max_tasks tasks of a queue, in its order; returns them with their receipts.';
-COMMENT ON FUNCTION fairq.claim_any IS 'Lease up to max_tasks tasks of several queues, from the queues in the order given; returns them with their receipts.';
-COMMENT ON FUNCTION fairq.ack IS 'Say that a task is done, with a result if there is one; returns false if the lease is lost.';
-COMMENT ON FUNCTION fairq.ack_many IS 'Say that tasks are done; returns the receipts that were good.';
-COMMENT ON FUNCTION fairq.ack_and_claim IS 'Say that tasks are done and claim others in one call; returns the tasks that were claimed.';
-COMMENT ON FUNCTION fairq.nack IS 'Say that an attempt failed, so that the task is tried again, or is dead: after the last attempt, or at once if final; returns false if the lease is lost.';
-COMMENT ON FUNCTION fairq.nack_many IS 'Say that attempts failed, with an error for each or one for all, and whether there is another; returns the receipts that were good.';
-COMMENT ON FUNCTION fairq.set_progress IS 'Write into the headers of a leased task how far it is; returns false if the lease is lost, or the headers are no object.';
-COMMENT ON FUNCTION fairq.extend IS 'Let a lease end so long from now; returns when that is, null if the lease is lost.';
-COMMENT ON FUNCTION fairq.extend_many IS 'Let leases end so long from now; returns the receipts that were good.';
-COMMENT ON FUNCTION fairq.release IS 'Give a task back without counting an attempt, at once or after a delay; returns false if the lease is lost.';
-COMMENT ON FUNCTION fairq.release_many IS 'Give tasks back without counting an attempt, at once or after a delay; returns the receipts that were good.';
-COMMENT ON FUNCTION fairq.pop IS 'Claim and acknowledge tasks in the caller''s transaction: a rollback puts them back; returns the tasks.';
-COMMENT ON PROCEDURE fairq.wait IS 'Wait until something may be claimable in a queue, or until the timeout.';
-COMMENT ON PROCEDURE fairq.wait_any IS 'Wait until something may be claimable in one of several queues, or until the timeout.';
-COMMENT ON FUNCTION fairq.await IS 'Wait until a task has ended, or until the timeout; returns its outcome or its present state.';
-
--- ---------------------------------------------------------------------------
--- Sessions
--- ---------------------------------------------------------------------------
-
-COMMENT ON FUNCTION fairq.open_session IS 'Open a session, the sign of life of a worker; returns its name for claims and heartbeats.';
-COMMENT ON FUNCTION fairq.heartbeat IS 'Keep a session alive for another ttl; returns false if it is over, and its leases are lost.';
-COMMENT ON FUNCTION fairq.close_session IS 'End a session and give its leases back without counting an attempt; returns how many.';
-COMMENT ON FUNCTION fairq.my_buckets IS 'Return the buckets of a queue that are dealt to a session.';
-
--- ---------------------------------------------------------------------------
--- Looking
--- ---------------------------------------------------------------------------
-
-COMMENT ON FUNCTION fairq.peek IS 'Return what fairq.claim() would return next, class by class and in order, without leasing it.';
-COMMENT ON FUNCTION fairq.get_task IS 'Return one task in whatever state, or no row if there is none.';
-COMMENT ON FUNCTION fairq.get_task_by_key IS 'Return the task that has a unique key and is not dead, or no row if there is none.';
-COMMENT ON FUNCTION fairq.get_done_task IS 'Return what is kept of a done task, of several of one id that of a time or the latest; no row if nothing is.';
-COMMENT ON FUNCTION fairq.get_task_position IS 'Return how many tasks are ahead of a task, and about when it will start.';
-COMMENT ON FUNCTION fairq.tasks IS 'Return all tasks of a queue, or those of one state or one group, in no order.';
-COMMENT ON FUNCTION fairq.cancel IS 'Remove a task, whose lease is lost if it has one; returns false if there is no such task.';
-COMMENT ON FUNCTION fairq.revive IS 'Make a dead task ready again, with all its attempts; returns how many that were.';
-COMMENT ON FUNCTION fairq.revive_group IS 'Make all dead tasks of a group ready again, with all their attempts; returns how many.';
-COMMENT ON FUNCTION fairq.revive_all IS 'Make all dead tasks of a queue ready again, with all their attempts; returns how many.';
 
 -- ---------------------------------------------------------------------------
 -- Addresses
 -- ---------------------------------------------------------------------------
 
 COMMENT ON TYPE fairq.address IS 'A task''s place in the fair order, written (bucket,block,slot) or (bucket,class:block,slot).';
-COMMENT ON FUNCTION fairq.bucket IS 'Return the bucket of an address: which of the queue''s independent parts it is in.';
-COMMENT ON FUNCTION fairq.class IS 'Return the priority class of an address, 0 to 9, the lower first.';
-COMMENT ON FUNCTION fairq.block IS 'Return the block of an address: the virtual time at which the task is to start.';
-COMMENT ON FUNCTION fairq.slot IS 'Return the slot of an address: the number of its group, which decides between tasks of one block.';
 COMMENT ON OPERATOR fairq.= (fairq.address, fairq.address) IS 'equal';
 COMMENT ON OPERATOR fairq.<> (fairq.address, fairq.address) IS 'not equal';
 COMMENT ON OPERATOR fairq.< (fairq.address, fairq.address) IS 'comes before';
@@ -501,65 +404,7 @@ COMMENT ON TABLE fairq.dependency IS 'Which tasks wait for which others, as afte
 COMMENT ON TABLE fairq.durable_lease IS 'Leases that survive a crash and a failover; written by the engine alone, and may have no index.';
 COMMENT ON TABLE fairq_internal.remembered_key IS 'Unique keys that are remembered for unique_for of fairq.enqueue(), with the task of each; written by the engine alone.';
 COMMENT ON TABLE fairq_internal.node IS 'The number of this database as a node, written by fairq.set_node(), and what proxies say that it is to their cluster.';
-COMMENT ON FUNCTION fairq_internal.membership IS 'What this node is to a cluster: alone, active, draining or dropped.';
-COMMENT ON FUNCTION fairq_internal.set_membership IS 'Note what this node is to a cluster; a proxy calls it.';
-COMMENT ON FUNCTION fairq_internal.proxy_calls IS 'Calls of proxies that are writing to a queue now; of some, those that still are.';
-COMMENT ON FUNCTION fairq_internal.lineage IS 'Which history of the server this is: another one after a restore, a promotion or a move.';
 COMMENT ON TABLE fairq_internal.id_lineage IS 'To which history of the server the ids of each queue belong.';
 
-COMMENT ON FUNCTION fairq_internal.address_in IS 'Text input of fairq.address.';
-COMMENT ON FUNCTION fairq_internal.address_out IS 'Text output of fairq.address.';
-COMMENT ON FUNCTION fairq_internal.address_recv IS 'Binary input of fairq.address.';
-COMMENT ON FUNCTION fairq_internal.address_send IS 'Binary output of fairq.address.';
-COMMENT ON FUNCTION fairq_internal.address_eq IS 'Implementation of the operator = of addresses.';
-COMMENT ON FUNCTION fairq_internal.address_ne IS 'Implementation of the operator <> of addresses.';
-COMMENT ON FUNCTION fairq_internal.address_lt IS 'Implementation of the operator < of addresses.';
-COMMENT ON FUNCTION fairq_internal.address_le IS 'Implementation of the operator <= of addresses.';
-COMMENT ON FUNCTION fairq_internal.address_gt IS 'Implementation of the operator > of addresses.';
-COMMENT ON FUNCTION fairq_internal.address_ge IS 'Implementation of the operator >= of addresses.';
-COMMENT ON FUNCTION fairq_internal.address_cmp IS 'Comparison of addresses: bucket, class, block, slot.';
-COMMENT ON FUNCTION fairq_internal.address_sortsupport IS 'Sort support for fairq.address.';
-COMMENT ON FUNCTION fairq_internal.address_hash IS 'Hash of an address.';
-COMMENT ON FUNCTION fairq_internal.address_hash_extended IS 'Hash of an address, with a seed.';
-COMMENT ON FUNCTION fairq_internal.row_written IS 'Row trigger of the tables of queues: tells the engine of rows that are written by SQL, COPY or logical replication.';
-COMMENT ON FUNCTION fairq_internal.durable_lease_written IS 'Row trigger of fairq.durable_lease: keeps out rows that are written by SQL, COPY or logical replication.';
-COMMENT ON FUNCTION fairq_internal.dependency_written IS 'Row trigger of fairq.dependency: tells the engine of rows, also of those that a restore writes.';
-COMMENT ON FUNCTION fairq_internal.remembered_key_written IS 'Row trigger of fairq_internal.remembered_key: tells the engine of rows, also of those that a restore writes.';
-COMMENT ON FUNCTION fairq_internal.schedule_written IS 'Statement trigger of fairq.schedule: wakes the worker when a definition was written, be it by a restore.';
-COMMENT ON FUNCTION fairq_internal.schedule_inserted IS 'Row trigger of fairq.schedule: the owner is the role of that name, whatever its oid was where the row comes from.';
-COMMENT ON FUNCTION fairq_internal.schedule_owner IS 'Return the role that a row of fairq.schedule names, or null if there is none.';
-COMMENT ON FUNCTION fairq_internal.node_written IS 'Trigger of fairq_internal.node: tells the engine that the number has changed.';
-COMMENT ON FUNCTION fairq_internal.queue_definitions IS 'All queues as another node can make them: settings, owner, grants, settings of groups, topics.';
-COMMENT ON FUNCTION fairq_internal.define_queue IS 'Make a queue, or what it lacks, as another node has defined it.';
-COMMENT ON FUNCTION fairq_internal.update_queue IS 'Give the tables of a queue that an earlier version has made what this one needs.';
-COMMENT ON FUNCTION fairq_internal.update_queues IS 'Do that for all queues; one that cannot be updated is named in a warning.';
-COMMENT ON FUNCTION fairq_internal.give_queue IS 'Give the tables of a queue to a role, and grants on them to others.';
 COMMENT ON TABLE fairq_internal.departing IS 'Tasks on their way to another node, out of their queue.';
 COMMENT ON TABLE fairq_internal.arrived IS 'The batches of tasks that have come from other nodes in the last days.';
-COMMENT ON FUNCTION fairq_internal.as_owner IS 'Run a statement as the owner of a queue, in a restricted context.';
-COMMENT ON FUNCTION fairq_internal.tasks_to_move IS 'Tasks of a queue that may leave for another node, in their order.';
-COMMENT ON FUNCTION fairq_internal.depart IS 'Take tasks out of a queue for another node; returns which.';
-COMMENT ON FUNCTION fairq_internal.departures IS 'The batches of tasks that are on their way to other nodes.';
-COMMENT ON FUNCTION fairq_internal.tasks_here IS 'Return those of the ids whose tasks the queue has.';
-COMMENT ON FUNCTION fairq_internal.departing_tasks IS 'The tasks of a batch that is on its way, as they travel.';
-COMMENT ON FUNCTION fairq_internal.forget_departed IS 'Forget a batch that has arrived.';
-COMMENT ON FUNCTION fairq_internal.arrive IS 'Enqueue a batch of another node, once.';
-COMMENT ON FUNCTION fairq_internal.depart_no_more IS 'Put a batch back into its queue whose node is no more.';
-COMMENT ON FUNCTION fairq_internal.stop_schedule IS 'Stop a schedule that goes to another node; returns its times.';
-COMMENT ON FUNCTION fairq_internal.start_schedule IS 'Start a schedule that has come from another node, with its times or from now on.';
-COMMENT ON FUNCTION fairq_internal.schedule_definitions IS 'All schedules as another node can have them.';
-COMMENT ON FUNCTION fairq_internal.define_schedule IS 'Make a schedule of another node, which does not run here.';
-COMMENT ON FUNCTION fairq_internal.cron_next IS 'Return the first tick of a cron expression after a time, for tests; anchor is what @every counts from.';
-COMMENT ON FUNCTION fairq_internal.stats_of_queues IS 'What is behind the view fairq.queue_stats.';
-COMMENT ON FUNCTION fairq_internal.histograms_of_queues IS 'What is behind the view fairq.queue_histograms.';
-COMMENT ON FUNCTION fairq_internal.stats_of_names IS 'What is behind the view fairq.name_stats.';
-COMMENT ON FUNCTION fairq_internal.histograms_of_names IS 'What is behind the view fairq.name_histograms.';
-COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';
-COMMENT ON FUNCTION fairq_internal.stats_of_subgroups IS 'What is behind the view fairq.subgroup_stats.';
-COMMENT ON FUNCTION fairq_internal.stats_of_buckets IS 'What is behind the view fairq.bucket_stats.';
-COMMENT ON FUNCTION fairq_internal.live_leases IS 'What is behind the view fairq.leases.';
-COMMENT ON FUNCTION fairq_internal.open_sessions IS 'What is behind the view fairq.sessions.';
-COMMENT ON FUNCTION fairq_internal.tasks_page IS 'Name tasks with ids above one, of so many that are looked at, and the id to go on from, null at the end.';
-COMMENT ON FUNCTION fairq_internal.done_page IS 'Name done tasks before a time and an id, of so many that are looked at, and where to go on, null at the end.';
-COMMENT ON FUNCTION fairq_internal.dead_of_queues IS 'What is behind the view fairq.dead_tasks.';
-COMMENT ON FUNCTION fairq_internal.done_of_queues IS 'What is behind the view fairq.done_tasks.';

@@ -31,17 +31,6 @@
 /* "-9223372036854775808.0123456789" and the terminating zero. */
 #define BLOCK_BUFFER_SIZE	(1 + 19 + 1 + FRACTION_DIGITS + 1)
 
-/* What became of reading a text. */
-typedef enum ReadResult
-{
-	READ_OK,
-	READ_BAD_SYNTAX,
-	READ_BUCKET_OUT_OF_RANGE,
-	READ_CLASS_OUT_OF_RANGE,
-	READ_BLOCK_OUT_OF_RANGE,
-	READ_SLOT_OUT_OF_RANGE
-} ReadResult;
-
 /* A decimal number as read: (-1)^negative * (whole + fraction / 2^32). */
 typedef struct Decimal
 {
@@ -80,12 +69,7 @@ address_lane_start(FairqAddress *a, int bucket, int class)
 	Assert(bucket >= 0 && bucket < FAIRQ_MAX_BUCKETS);
 	Assert(class >= 0 && class < FAIRQ_CLASSES);
 
-	a->block = PG_INT64_MIN;
-	a->slot = 0;
-	a->fraction = 0;
-	a->bucket = (uint16) bucket;
-	a->class = (uint8) class;
-	a->unused = 0;
+	*a = (FairqAddress) {.block = PG_INT64_MIN,.bucket = (uint16) bucket,.class = (uint8) class};
 }
 
 /*
@@ -265,106 +249,77 @@ read_decimal(const char *p, Decimal *number)
 	return skip_space(p);
 }
 
-/*
- * Read a whole number from 0 to maximum out of a decimal one.
- */
-static ReadResult
-whole_number(const Decimal *number, uint64 maximum, uint64 *result,
-			 ReadResult out_of_range)
+/* Is a decimal number one from 0 to maximum? */
+static bool
+in_range(const Decimal *number, uint64 maximum)
 {
 	Assert(!number->has_point);
-	if (number->overflow || number->whole > maximum ||
-		(number->negative && number->whole != 0))
-		return out_of_range;
-	*result = number->whole;
-	return READ_OK;
+	return !number->overflow && number->whole <= maximum &&
+		!(number->negative && number->whole != 0);
 }
 
 /*
- * Read a block out of a decimal number.
+ * Read a block out of a decimal number.  Returns false if it is out of range.
  */
-static ReadResult
+static bool
 block_number(const Decimal *number, FairqAddress *address)
 {
-	uint64		whole = number->whole;
-	uint32		fraction = number->fraction;
-
-	if (number->overflow)
-		return READ_BLOCK_OUT_OF_RANGE;
-	if (!number->negative)
-	{
-		if (whole > (uint64) PG_INT64_MAX)
-			return READ_BLOCK_OUT_OF_RANGE;
-		address->block = (int64) whole;
-		address->fraction = fraction;
-		return READ_OK;
-	}
-
 	/* -(whole + fraction) is -(whole + 1) + (1 - fraction). */
-	if (fraction != 0)
-	{
-		if (whole > (uint64) PG_INT64_MAX)
-			return READ_BLOCK_OUT_OF_RANGE;
-		whole++;
-		fraction = (uint32) 0 - fraction;
-	}
-	if (whole > (uint64) PG_INT64_MAX + 1)
-		return READ_BLOCK_OUT_OF_RANGE;
-	address->block = (int64) ((uint64) 0 - whole);
-	address->fraction = fraction;
-	return READ_OK;
+	uint64		borrow = number->negative && number->fraction != 0;
+	uint64		whole = number->whole + borrow;
+
+	if (number->overflow || number->whole > (uint64) PG_INT64_MAX + number->negative - borrow)
+		return false;
+	address->block = (int64) (number->negative ? (uint64) 0 - whole : whole);
+	address->fraction = number->negative ? (uint32) 0 - number->fraction : number->fraction;
+	return true;
 }
 
 /*
- * Read an address.  Does not raise errors.
+ * Read an address.  Returns false if it is none, without an error: *detail
+ * says what is out of range; NULL: it is not written as one.
  */
-static ReadResult
-read_address(const char *text, FairqAddress *address)
+static bool
+read_address(const char *text, FairqAddress *address, const char **detail)
 {
 	const char *p = skip_space(text);
 	Decimal		bucket;
 	Decimal		class = {0};
 	Decimal		block;
 	Decimal		slot;
-	uint64		value = 0;
-	ReadResult	result;
+
+	*detail = NULL;
 
 	/* The syntax first: what is no address is not out of range either. */
 	if (*p++ != '(' ||
 		(p = read_decimal(p, &bucket)) == NULL || *p++ != ',' ||
 		(p = read_decimal(p, &block)) == NULL)
-		return READ_BAD_SYNTAX;
+		return false;
 	if (*p == ':')
 	{
 		class = block;
 		if ((p = read_decimal(p + 1, &block)) == NULL)
-			return READ_BAD_SYNTAX;
+			return false;
 	}
 	if (*p++ != ',' ||
 		(p = read_decimal(p, &slot)) == NULL || *p++ != ')' ||
 		*skip_space(p) != '\0' ||
 		bucket.has_point || class.has_point || slot.has_point)
-		return READ_BAD_SYNTAX;
+		return false;
 
 	memset(address, 0, sizeof(FairqAddress));
-	result = whole_number(&bucket, FAIRQ_MAX_BUCKETS - 1, &value,
-						  READ_BUCKET_OUT_OF_RANGE);
-	if (result != READ_OK)
-		return result;
-	address->bucket = (uint16) value;
-
-	result = whole_number(&class, FAIRQ_CLASSES - 1, &value,
-						  READ_CLASS_OUT_OF_RANGE);
-	if (result != READ_OK)
-		return result;
-	address->class = (uint8) value;
-
-	result = block_number(&block, address);
-	if (result != READ_OK)
-		return result;
-
-	return whole_number(&slot, (uint64) PG_INT64_MAX, &address->slot,
-						READ_SLOT_OUT_OF_RANGE);
+	if (!in_range(&bucket, FAIRQ_MAX_BUCKETS - 1))
+		*detail = psprintf("The bucket must be from 0 to %d.", FAIRQ_MAX_BUCKETS - 1);
+	else if (!in_range(&class, FAIRQ_CLASSES - 1))
+		*detail = psprintf("The class must be from 0 to %d.", FAIRQ_CLASSES - 1);
+	else if (!block_number(&block, address))
+		*detail = "The block must be at least -2^63 and less than 2^63.";
+	else if (!in_range(&slot, (uint64) PG_INT64_MAX))
+		*detail = psprintf("The slot must be from 0 to " INT64_FORMAT ".", PG_INT64_MAX);
+	address->bucket = (uint16) bucket.whole;
+	address->class = (uint8) class.whole;
+	address->slot = slot.whole;
+	return *detail == NULL;
 }
 
 /*
@@ -377,38 +332,11 @@ fairq_address_in(PG_FUNCTION_ARGS)
 {
 	char	   *text = PG_GETARG_CSTRING(0);
 	FairqAddress *address = (FairqAddress *) palloc(sizeof(FairqAddress));
-	ReadResult	result = read_address(text, address);
-	const char *detail = NULL;
+	const char *detail;
 
-	switch (result)
-	{
-		case READ_OK:
-			PG_RETURN_FAIRQADDRESS_P(address);
-
-		case READ_BAD_SYNTAX:
-			break;
-
-		case READ_BUCKET_OUT_OF_RANGE:
-			detail = psprintf("The bucket must be from 0 to %d.",
-							  FAIRQ_MAX_BUCKETS - 1);
-			break;
-
-		case READ_CLASS_OUT_OF_RANGE:
-			detail = psprintf("The class must be from 0 to %d.",
-							  FAIRQ_CLASSES - 1);
-			break;
-
-		case READ_BLOCK_OUT_OF_RANGE:
-			detail = "The block must be at least -2^63 and less than 2^63.";
-			break;
-
-		case READ_SLOT_OUT_OF_RANGE:
-			detail = psprintf("The slot must be from 0 to " INT64_FORMAT ".",
-							  PG_INT64_MAX);
-			break;
-	}
-
-	if (result == READ_BAD_SYNTAX)
+	if (read_address(text, address, &detail))
+		PG_RETURN_FAIRQADDRESS_P(address);
+	if (detail == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 				 errmsg("invalid input syntax for type %s: \"%s\"",
@@ -639,7 +567,7 @@ address_read_block(const char *text, FairqAddress *address)
 	Decimal		number;
 	const char *end = read_decimal(text, &number);
 
-	return end != NULL && *end == '\0' && block_number(&number, address) == READ_OK;
+	return end != NULL && *end == '\0' && block_number(&number, address);
 }
 
 /* fairq.block(fairq.address) returns numeric */

@@ -79,10 +79,8 @@ contract_oid_locked(Oid relation)
 	}
 	return false;
 }
-#endif
 
 /* This look at something large is one of those that are made. */
-#ifdef USE_ASSERT_CHECKING
 static inline bool
 contract_is_due(uint32 *looks, uint32 every)
 {

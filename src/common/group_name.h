@@ -106,16 +106,12 @@ group_name_of_subgroup(const text *key, const text *subgroup_key)
 static inline GroupName
 group_name_above(const GroupName *name)
 {
-	GroupName	group;
-
 	Assert(name->subgroup);
-	group.text = name->group_text;
-	group.len = name->group_len;
-	group.low = name->group_low;
-	group.high = name->group_high;
-	group.divided = true;
-	group.subgroup = false;
-	return group;
+	return (GroupName)
+	{
+		.text = name->group_text,.len = name->group_len,
+		.low = name->group_low,.high = name->group_high,.divided = true
+	};
 }
 
 /* group_id.c */

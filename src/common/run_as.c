@@ -20,9 +20,12 @@
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "common/compat.h"
@@ -161,6 +164,53 @@ run_as_try(void (*work) (void *arg), void *arg)
 
 	if (error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		ReThrowError(error);
+	return error;
+}
+
+/*
+ * Call work(arg) in a transaction of its own, which waits for others for as
+ * long as patience has it.  Returns NULL; or the error, in the caller's memory
+ * context, when it has failed and is rolled back, logged if that is wanted.
+ * For a background process, between its transactions.
+ */
+ErrorData *
+run_as_transaction(void (*work) (void *arg), void *arg, bool log)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
+
+	PG_TRY();
+	{
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		patience_begin();
+		work(arg);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+		patience_end();
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		patience_end();
+		if (log)
+			EmitErrorReport();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+
+	/*
+	 * What owners' code could leave in our session in spite of its restricted
+	 * context: we go on for ever, and with others' queues.
+	 */
+	LockReleaseSession(USER_LOCKMETHOD);
+	pgstat_report_stat(false);
 	return error;
 }
 

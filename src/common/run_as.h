@@ -29,6 +29,7 @@ extern void run_as_role(Oid role, RunAs *context);
 extern void run_as_end(RunAs *context);
 extern ErrorData *run_as_try(void (*work) (void *arg), void *arg);
 extern ErrorData *run_as_try_all(void (*work) (void *arg), void *arg);
+extern ErrorData *run_as_transaction(void (*work) (void *arg), void *arg, bool log);
 extern void run_as_at_end(void (*func) (void *arg), void *arg);
 extern void run_as_sql(const char *command);
 

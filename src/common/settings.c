@@ -25,7 +25,6 @@ int			settings_max_workers = 8;
 int			settings_max_names = 1024;
 int			settings_sweep_interval = 10000;
 int			settings_max_schedules = 10000;
-int			settings_node_probe_interval = 1000;
 
 /*
  * Define the settings.  Called once, from _PG_init.
@@ -105,12 +104,6 @@ settings_define(void)
 							&settings_max_schedules,
 							10000, 0, 1000000,
 							PGC_SIGHUP, 0,
-							NULL, NULL, NULL);
-	DefineCustomIntVariable("pgfairq.node_probe_interval",
-							"Time between looks of a proxy whether its nodes answer; 0: never.", NULL,
-							&settings_node_probe_interval,
-							1000, 0, 5000,
-							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pgfairq");
 }

@@ -18,7 +18,6 @@ extern int	settings_max_workers;
 extern int	settings_max_names;
 extern int	settings_sweep_interval;	/* milliseconds; 0: off */
 extern int	settings_max_schedules;
-extern int	settings_node_probe_interval;	/* milliseconds; 0: off */
 
 extern void settings_define(void);
 extern void settings_of_worker(void);

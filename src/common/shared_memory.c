@@ -45,8 +45,7 @@ static const char *const wait_event_names[FAIRQ_WAIT_EVENTS] = {
 	"FairqWorkerStop",
 	"FairqIndexRead",
 	"FairqRecovery",
-	"FairqOutcome",
-	"FairqProbe"
+	"FairqOutcome"
 };
 
 static SharedIds *ids = NULL;

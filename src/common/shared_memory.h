@@ -3,6 +3,14 @@
  * shared_memory.h
  *	  Whether there is shared memory; tranches of our LWLocks, wait events.
  *
+ * Each area of shared memory (pgfairq.c has a table of them) is of one module,
+ * which has two functions for it.  The one for its size says how many bytes it
+ * takes: it goes by settings alone, and is called before any is allocated.  The
+ * one that sets it up is given the area, by the postmaster at each start, and
+ * where processes do not inherit memory by each of them.  If it is new (found
+ * is false) it is zeros, and the function sets it up; no lock of ours is
+ * needed, as no other process has it yet.  Neither fails.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef FAIRQ_SHARED_MEMORY_H
@@ -38,11 +46,10 @@ typedef enum FairqWaitEvent
 	FAIRQ_WAIT_INDEX,			/* a claim: for another one that reads the
 								 * index */
 	FAIRQ_WAIT_RECOVERY,		/* for a queue's rows to be read at a start */
-	FAIRQ_WAIT_OUTCOME,			/* fairq.await: for the end of a task */
-	FAIRQ_WAIT_PROBE			/* the probe of nodes: for its next round */
+	FAIRQ_WAIT_OUTCOME			/* fairq.await: for the end of a task */
 } FairqWaitEvent;
 
-#define FAIRQ_WAIT_EVENTS	(FAIRQ_WAIT_PROBE + 1)
+#define FAIRQ_WAIT_EVENTS	(FAIRQ_WAIT_OUTCOME + 1)
 
 extern Size shared_memory_shmem_size(void);
 extern void shared_memory_shmem_init(void *area, bool found);

@@ -3,21 +3,23 @@
  * wall_clock.c
  *	  The clock on the wall, and that it may be set.
  *
- * Times that users see and give are by the wall clock, and so are the times
- * at which leases and sessions end.  But that clock is set, by hand or by
- * NTP, an hour perhaps, and then nothing is to stay, or to end, for the
- * length of the step.  So it is compared with a clock that cannot be set,
- * which also goes on while the machine is suspended, where there is one.  If
- * the two have drifted apart by more than a second since the last look the
- * wall clock was set, and whoever sees that first shifts the times in shared
- * memory.  Who sleeps looks every few seconds.
+ * Times that users see and give are by the wall clock.  But that clock is set,
+ * by hand or by NTP, an hour perhaps, and then nothing is to stay, or to end,
+ * for the length of the step.  So leases and sessions go by the steady clock,
+ * which cannot be set, and also goes on while the machine is suspended, where
+ * there is such a one.  It shows what the wall clock would have shown if it had
+ * never been set since the server was started: shift is by how much the two
+ * have drifted apart, and what users see of steady times is shifted by it.
  *
  * Tasks that wait for a time (run_at, a retry) have it in their rows; it stays
- * as it is written, and they are ready when the wall clock says so.
+ * as it is written, and they are ready when the wall clock says so.  Who sleeps
+ * until such a time looks every few seconds whether the clock was set, and
+ * claims look, too; whoever sees it first wakes the others.
  *
- * Locking: the lock guards all but the count of steps, which is atomic.
- * Functions that were registered are called with it, so it comes before the
- * locks of leases, sessions and workers.
+ * Locking: the lock is for who changes the shift, which is atomic, as the count
+ * of steps is; offset is set before there are other processes.  The function
+ * that was registered is called with the lock, so it comes before the lock of
+ * workers.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +27,9 @@
 
 #include <time.h>
 
+#include "miscadmin.h"
 #include "port/atomics.h"
+#include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "utils/timestamp.h"
 
@@ -38,59 +42,25 @@
 #define REAL_CLOCK	CLOCK_MONOTONIC
 #endif
 
-/* The clocks may drift apart by this between two looks. */
-#define DRIFT_USECS		USECS_PER_SEC
+/* A drift from which on what is shown is shifted. */
+#define DRIFT_USECS		1000
 
-/* Two clocks that are read within this time are read at once. */
-#define AT_ONCE_USECS	10000
-#define TRIES			10
+/* A drift from which on the wall clock was set, for those who sleep. */
+#define STEP_USECS		USECS_PER_SEC
 
-#define MAX_FUNCTIONS	4
+/* The drift is read so often, of which the quickest time counts. */
+#define TRIES			5
 
 typedef struct WallClock
 {
 	LWLock		lock;
-	int64		offset;			/* of the wall clock */
-	int64		looked_at;		/* by the real one */
+	int64		offset;			/* of the steady clock from the real one */
+	pg_atomic_uint64 shift;		/* of the wall clock from the steady one */
 	pg_atomic_uint32 steps;
 } WallClock;
 
 static WallClock *wall_clock = NULL;
-static ClockStepFunction functions[MAX_FUNCTIONS];
-static int	function_count = 0;
-
-Size
-wall_clock_shmem_size(void)
-{
-	return sizeof(WallClock);
-}
-
-void
-wall_clock_shmem_init(void *area, bool found)
-{
-	wall_clock = area;
-	if (found)
-		return;
-	LWLockInitialize(&wall_clock->lock, shared_memory_tranche(FAIRQ_TRANCHE_WORKER));
-	wall_clock->looked_at = wall_clock_real();
-	wall_clock->offset = GetCurrentTimestamp() - wall_clock->looked_at;
-	pg_atomic_init_u32(&wall_clock->steps, 0);
-}
-
-/*
- * Have a function called in the process that sees that the clock was set.
- */
-void
-wall_clock_register(ClockStepFunction function)
-{
-	for (int i = 0; i < function_count; i++)
-	{
-		if (functions[i] == function)
-			return;				/* shared memory is made anew after a crash */
-	}
-	Assert(function_count < MAX_FUNCTIONS);
-	functions[function_count++] = function;
-}
+static void (*wake_sleepers) (void) = NULL;
 
 /*
  * Microseconds by a clock that cannot be set.
@@ -105,6 +75,98 @@ wall_clock_real(void)
 	return now.tv_sec * USECS_PER_SEC + now.tv_nsec / 1000;
 }
 
+/*
+ * Sleep until the latch is set, or until a time by wall_clock_real.  Returns
+ * false if that has come.
+ */
+bool
+wall_clock_sleep(int64 until, int event)
+{
+	int64		now = wall_clock_real();
+
+	if (now >= until)
+		return false;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 Min((until - now + 999) / 1000, INT_MAX), shared_memory_wait_event(event));
+	ResetLatch(MyLatch);
+	return true;
+}
+
+/* By how much the wall clock differs from the real one. */
+static int64
+read_offset(void)
+{
+	int64		best = PG_INT64_MAX;
+	int64		offset = 0;
+
+	for (int i = 0; i < TRIES; i++)
+	{
+		int64		real = wall_clock_real();
+		TimestampTz now = GetCurrentTimestamp();
+		int64		took = wall_clock_real() - real;
+
+		if (took >= best)
+			continue;
+		best = took;
+		offset = now - real;
+	}
+	return offset;
+}
+
+Size
+wall_clock_shmem_size(void)
+{
+	return sizeof(WallClock);
+}
+
+void
+wall_clock_shmem_init(void *area, bool found)
+{
+	wall_clock = area;
+	if (found)
+		return;
+	LWLockInitialize(&wall_clock->lock, shared_memory_tranche(FAIRQ_TRANCHE_WORKER));
+	wall_clock->offset = read_offset();
+	pg_atomic_init_u64(&wall_clock->shift, 0);
+	pg_atomic_init_u32(&wall_clock->steps, 0);
+}
+
+/*
+ * Have a function called in the process that sees that the clock was set.
+ */
+void
+wall_clock_register(void (*function) (void))
+{
+	wake_sleepers = function;
+}
+
+/*
+ * The steady clock.
+ */
+TimestampTz
+wall_clock_steady(void)
+{
+	return wall_clock_real() + wall_clock->offset;
+}
+
+/*
+ * What a time by the steady clock is by the wall clock, and the other way
+ * round.  What is not a time stays as it is: an infinite one, and from 0 down.
+ */
+TimestampTz
+wall_clock_shown(TimestampTz steady)
+{
+	return steady <= 0 || steady == DT_NOEND ? steady :
+		steady + (int64) pg_atomic_read_u64(&wall_clock->shift);
+}
+
+TimestampTz
+wall_clock_unshown(TimestampTz shown)
+{
+	return shown <= 0 || shown == DT_NOEND ? shown :
+		shown - (int64) pg_atomic_read_u64(&wall_clock->shift);
+}
+
 /* How often the clock was set. */
 uint32
 wall_clock_steps(void)
@@ -113,51 +175,41 @@ wall_clock_steps(void)
 }
 
 /*
- * Look whether the clock was set, and then see to it that times are shifted.
- * Returns whether it was set since this process has looked last: then what it
- * has read of the clock before is void.  The caller holds no lock of ours.
- *
- * The lock is held until all is shifted.  Who would find the step noted before
- * that, and then ends what is overdue, would end leases that are not.
+ * Look whether the clock was set, and then shift what is shown, and wake those
+ * who sleep.  The caller holds no lock of ours.
  */
-bool
+void
 wall_clock_check(void)
 {
-	static uint32 seen = 0;
-	int64		real = 0;
-	TimestampTz now = 0;
-	bool		read = false;
-	uint32		steps;
-	ClockStep	step;
+	int64		by;
 
 	LWLockAcquire(&wall_clock->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < TRIES && !read; i++)
+	by = read_offset() - wall_clock->offset - (int64) pg_atomic_read_u64(&wall_clock->shift);
+	if (by <= -DRIFT_USECS || by >= DRIFT_USECS)
+		pg_atomic_fetch_add_u64(&wall_clock->shift, by);
+	if (by <= -STEP_USECS || by >= STEP_USECS)
 	{
-		real = wall_clock_real();
-		now = GetCurrentTimestamp();
-		read = (wall_clock_real() - real < AT_ONCE_USECS);
-	}
-	step.by = now - real - wall_clock->offset;
-	step.from = wall_clock->offset + wall_clock->looked_at + step.by;
-	step.now = now;
-	if (read)
-	{
-		wall_clock->offset += step.by;
-		wall_clock->looked_at = real;
-	}
-	if (read && (step.by <= -DRIFT_USECS || step.by >= DRIFT_USECS))
-	{
-		for (int i = 0; i < function_count; i++)
-			functions[i] (&step);
-		/* Last: who goes by it finds the times shifted. */
+		wake_sleepers();
 		pg_atomic_fetch_add_u32(&wall_clock->steps, 1);
 	}
-	steps = wall_clock_steps();
 	LWLockRelease(&wall_clock->lock);
-	if (likely(steps == seen))
-		return false;
-	seen = steps;
-	return true;
+}
+
+/*
+ * The time by both clocks, at which what is shown is right.  The caller holds
+ * no lock of ours.
+ */
+TimestampTz
+wall_clock_both(TimestampTz *steady)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int64		drift;
+
+	*steady = wall_clock_steady();
+	drift = now - wall_clock_shown(*steady);
+	if (unlikely(drift <= -DRIFT_USECS || drift >= DRIFT_USECS))
+		wall_clock_check();
+	return now;
 }
 
 /* The length of an interval in microseconds, a month counted as 30 days. */

@@ -13,22 +13,17 @@
 /* How soon a sleeper has to look whether the clock was set. */
 #define WALL_CLOCK_LOOK_MSECS	3000
 
-/* The clock was set. */
-typedef struct ClockStep
-{
-	int64		by;				/* microseconds */
-	TimestampTz from;			/* what was read since then is from here ... */
-	TimestampTz now;			/* ... to here */
-} ClockStep;
-
-typedef void (*ClockStepFunction) (const ClockStep *step);
-
 extern int64 wall_clock_usecs(const Interval *interval);
 extern Size wall_clock_shmem_size(void);
 extern void wall_clock_shmem_init(void *area, bool found);
-extern void wall_clock_register(ClockStepFunction function);
+extern void wall_clock_register(void (*function) (void));
 extern int64 wall_clock_real(void);
-extern bool wall_clock_check(void);
+extern bool wall_clock_sleep(int64 until, int event);
+extern TimestampTz wall_clock_steady(void);
+extern TimestampTz wall_clock_shown(TimestampTz steady);
+extern TimestampTz wall_clock_unshown(TimestampTz shown);
+extern TimestampTz wall_clock_both(TimestampTz *steady);
+extern void wall_clock_check(void);
 extern uint32 wall_clock_steps(void);
 
 /*
@@ -42,15 +37,6 @@ wall_clock_ahead(TimestampTz when, TimestampTz now, int64 most)
 }
 
 /*
- * What a time that was set when it was begun is by the clock as it is now.
- */
-static inline TimestampTz
-wall_clock_shifted(TimestampTz when, TimestampTz begun, const ClockStep *step)
-{
-	return (begun >= step->from && begun <= step->now) ? when : when + step->by;
-}
-
-/*
  * Until when to rest from something that began and has ended then: for so many
  * times as long as it took, most microseconds at the most.
  */
@@ -58,6 +44,16 @@ static inline TimestampTz
 wall_clock_rest(TimestampTz began, TimestampTz ended, int times, int64 most)
 {
 	return ended + Min((ended - began) * times, most);
+}
+
+/*
+ * When to try again what has failed, and had failed so often before: after a
+ * second, and each time twice as long, last microseconds at the most.
+ */
+static inline TimestampTz
+wall_clock_retry(TimestampTz now, int failures, int64 last)
+{
+	return now + Min(USECS_PER_SEC << Min(failures, 10), last);
 }
 
 /*

@@ -17,16 +17,15 @@
 
 #include "access/relation.h"
 #include "storage/lmgr.h"
-#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
 #include "common/run_as.h"
-#include "maintenance/duties.h"
+#include "common/wall_clock.h"
+#include "maintenance/maintain.h"
 #include "storage/archive.h"
 
-/* How long to leave rows alone that could not be removed, in microseconds. */
-#define FIRST_RETRY		USECS_PER_SEC
+/* How long to leave rows alone that could not be removed, at most. */
 #define LAST_RETRY		(300 * USECS_PER_SEC)
 
 /*
@@ -90,15 +89,6 @@ expiry(const QueueInfo *info, TimestampTz done_at)
 	return done_at + info->keep_done;
 }
 
-/* Leave it alone for a while, for longer each time. */
-static void
-back_off(ArchiveState *state, TimestampTz now)
-{
-	state->retry_at = now +
-		Min(FIRST_RETRY << Min(state->failures, 10), LAST_RETRY);
-	state->failures++;
-}
-
 /*
  * Open the archive of a queue, unless that has to be waited for, or it is not
  * fit: who finishes a task will be told what is wrong with it.  Returns false
@@ -111,10 +101,8 @@ open_archive(Pass *pass, RemovalOf *of)
 	char		name[NAMEDATALEN];
 	Archive    *archive;
 	Relation	relation;
-	Oid			oid;
+	Oid			oid = archive_find_table(info->name, name);
 
-	archive_name(info->name, name);
-	oid = get_relname_relid(name, RelationGetNamespace(pass->rel));
 	relation = OidIsValid(oid) && ConditionalLockRelationOid(oid, RowExclusiveLock) ?
 		try_relation_open(oid, NoLock) : NULL;
 	if (relation == NULL)
@@ -187,7 +175,7 @@ archive_expire(Pass *pass, ArchivePass *at)
 	relation_close(of.removal.relation, NoLock);
 	if (!done)
 	{
-		back_off(state, now);
+		state->retry_at = wall_clock_retry(now, state->failures++, LAST_RETRY);
 		pass_again(pass, state->retry_at);
 		return 0;
 	}
@@ -209,7 +197,7 @@ archive_expire(Pass *pass, ArchivePass *at)
 	pass_again(pass, Min(expiry(info, at->from.due), state->reread_at));
 	if (of.removal.left || index_cursor_holds(&state->cursor, until))
 	{
-		back_off(state, now);
+		state->retry_at = wall_clock_retry(now, state->failures++, LAST_RETRY);
 		pass_again(pass, state->retry_at);
 	}
 	return of.removal.looked;

@@ -22,7 +22,7 @@
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
-#include "maintenance/duties.h"
+#include "maintenance/maintain.h"
 #include "storage/dependency_table.h"
 #include "storage/row_reader.h"
 
@@ -39,18 +39,11 @@
 static bool
 is_held(RowReader *row, int64 task)
 {
-	switch (row_reader_task(row, task, NULL))
-	{
-		case ROW_GONE:
-			return false;
-		case ROW_LIVE:
-		case ROW_OWN:
-			return DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD;
-		case ROW_IN_PROGRESS:
-		case ROW_IN_DOUBT:
-			break;
-	}
-	return true;
+	RowStatus	status = row_reader_task(row, task, NULL);
+
+	if (status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT)
+		return true;
+	return status != ROW_GONE && DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD;
 }
 
 void

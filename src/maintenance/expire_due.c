@@ -5,8 +5,8 @@
  *
  * Whatever its state, a task with an expires_at has an entry in an index on
  * that, but if it is dead.  So the pass finds those that have expired wherever
- * they wait: deep in a backlog, in the overflow, held, scheduled, set aside
- * for a limit, in a queue that is paused.
+ * they wait: deep in a backlog, in the overflow, held, scheduled, parked for
+ * a limit, in a queue that is paused.
  *
  * The cursor goes past a task that is leased.  When the lease ends and the
  * task is as it was, the queue is told its id (queue_state_outlived).
@@ -18,15 +18,15 @@
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
-#include "maintenance/duties.h"
+#include "common/wall_clock.h"
+#include "maintenance/maintain.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/ended_tasks.h"
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
 
-/* How long to leave tasks alone that could not be ended, in microseconds. */
-#define FIRST_RETRY		USECS_PER_SEC
+/* How long to leave tasks alone that could not be ended, at most. */
 #define LAST_RETRY		(300 * USECS_PER_SEC)
 
 static inline bool
@@ -63,11 +63,7 @@ failed(Pass *pass, ErrorData *error)
 				 errhint("They are not claimed, and it is tried again from time to time.")));
 	expiry->sqlerrcode = error->sqlerrcode;
 	if (expiry->retry_at <= pass->now)
-	{
-		expiry->retry_at = pass->now +
-			Min(FIRST_RETRY << Min(expiry->failures, 10), LAST_RETRY);
-		expiry->failures++;
-	}
+		expiry->retry_at = wall_clock_retry(pass->now, expiry->failures++, LAST_RETRY);
 	FreeErrorData(error);
 }
 
@@ -218,13 +214,10 @@ expire_due(Pass *pass, IndexPosition *from)
 		int			n;
 
 		read.entries = palloc(pass->max * sizeof(IndexPosition));
-		n = queue_index_expiring(pass->rel, pass->info, &read);
+		n = queue_index_places(pass->rel, pass->info->expiry_index, &read);
 		*from = read.next;
 		for (int i = 0; i < n; i++)
-			entries[i] = (ExpireEntry)
-		{
-			.tid = read.entries[i].tid
-		};
+			entries[i] = (ExpireEntry) {.tid = read.entries[i].tid};
 		ended += end_tasks(pass, n, entries);
 		again |= note_results(cursor, n, read.entries, entries);
 		pending_due_read(index_cursor_end, cursor, from);

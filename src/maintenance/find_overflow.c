@@ -22,7 +22,7 @@
 
 #include "common/maintenance_lock.h"
 #include "common/wall_clock.h"
-#include "maintenance/duties.h"
+#include "maintenance/maintain.h"
 #include "shmem/groups.h"
 #include "shmem/queue_state.h"
 #include "storage/queue_index.h"

@@ -17,7 +17,7 @@
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
-#include "maintenance/duties.h"
+#include "maintenance/maintain.h"
 #include "storage/remembered_keys.h"
 #include "xact/pending_queue.h"
 

@@ -31,7 +31,6 @@
 #include "common/maintenance_lock.h"
 #include "common/run_as.h"
 #include "common/wall_clock.h"
-#include "maintenance/duties.h"
 #include "maintenance/maintain.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
@@ -51,15 +50,6 @@
 /* Passes of one transaction in which a sweep may ask for more. */
 #define SWEEP_PASSES	100
 
-static bool
-lock_maintenance(Relation rel)
-{
-	LOCKTAG		tag;
-
-	maintenance_lock_tag(RelationGetRelid(rel), &tag);
-	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
-}
-
 /*
  * Sessions that have missed their ttl, or were closed with leases, are over:
  * so are their leases, of whatever queue.  And leases whose time it is have
@@ -68,10 +58,11 @@ lock_maintenance(Relation rel)
  * does not come again and again for a queue that it cannot have.
  */
 void
-maintain_tick(TimestampTz now)
+maintain_tick(void)
 {
-	if (wall_clock_check())
-		now = GetCurrentTimestamp();
+	TimestampTz now;
+
+	(void) wall_clock_both(&now);
 	if (sessions_overdue(now))
 		leases_end_sessions();
 	leases_tick(now);
@@ -152,9 +143,8 @@ static int
 make_ready(Pass *pass, Maintenance *maintenance)
 {
 	QueueState *state = pass->info->state;
-	int			moved;
+	int			moved = promote_due(pass, &maintenance->due_from);
 
-	moved = promote_due(pass, &maintenance->due_from);
 	/* What was in doubt may be in no line now. */
 	if (claim_resolve_doubts(state))
 		pass_again(pass, pass->now + LANE_DOUBT_USECS);
@@ -180,22 +170,24 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	};
 	bool		first = !maintenance->begun;
 	int			moved = 0;
+	LOCKTAG		tag;
 
 	if (unlikely(pass.care))
 		pass.max = Min(pass.max, PASS_CARE_ROWS);
 
 	maintenance->next = DT_NOEND;
-	maintain_tick(now);
-	if (!lock_maintenance(rel))
+	maintain_tick();
+	maintenance_lock_tag(RelationGetRelid(rel), &tag);
+	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		maintenance->next = now + USECS_PER_SEC;
 		return false;
 	}
 	clock_was_set(info->state, now);
-	if (maintenance->by_hand && !maintenance->begun)
+	if (maintenance->by_hand && first)
 		look_at_all(info->state);
 	recovery_recount(rel, info);
-	if (!maintenance->begun)
+	if (first)
 	{
 		pending_maintained(RelationGetRelid(rel));
 		index_cursor_begin(&info->state->due, now, &maintenance->due_from);
@@ -215,7 +207,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	if (has(maintenance, DUTY_HELD))
 		moved += held_pass(&pass);
 	if (has(maintenance, DUTY_READY))
-		pass.more |= sweep_pass(rel, info, now, maintenance->by_hand, first, &pass.next) &&
+		pass.more |= sweep_pass(&pass, maintenance->by_hand, first) &&
 			++maintenance->sweep_passes < SWEEP_PASSES;
 	maintenance->moved += moved;
 	if (has(maintenance, DUTY_OLD) && !maintenance->claiming)
@@ -269,7 +261,7 @@ maintain_is_due(QueueInfo *info)
 
 	for (int class = 0; class < info->state->classes; class++)
 		lost |= (queue_order_lost(&info->state->orders[class]) != PG_INT64_MAX);
-	maintain_tick(now);
+	maintain_tick();
 	return lost || info->state->counts.recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		held_looks_next(&info->state->held) <= now ||
 		successor_filter_is_stale(&info->state->successors) ||
@@ -298,6 +290,6 @@ maintain_next_due(QueueInfo *info)
 TimestampTz
 maintain_next_lease(void)
 {
-	return wall_clock_earlier(leases_next_deadline(GetCurrentTimestamp()),
+	return wall_clock_earlier(leases_next_deadline(),
 							  sessions_next_deadline(MyDatabaseId));
 }

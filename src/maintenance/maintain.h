@@ -1,15 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * maintain.h
- *	  One bounded pass of what time does to a queue.
+ *	  One bounded pass of what time does to a queue, and the duties that it has.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FAIRQ_MAINTAIN_H
 #define FAIRQ_MAINTAIN_H
 
-#include "maintenance/duties.h"
+#include "storage/archive.h"
 #include "storage/queue_catalog.h"
+#include "verbs/pass.h"
+
+/* Passes of one transaction over an archive, which go on from each other. */
+typedef struct ArchivePass
+{
+	bool		begun;
+	IndexPosition from;
+} ArchivePass;
 
 /* Parts of a pass, each of which may fail when the others do not. */
 typedef enum Duty
@@ -42,10 +50,39 @@ typedef struct Maintenance
 	TimestampTz next;			/* when something will be due again */
 } Maintenance;
 
-extern void maintain_tick(TimestampTz now);
+/* maintain.c */
+extern void maintain_tick(void);
 extern bool maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance);
 extern bool maintain_is_due(QueueInfo *info);
 extern TimestampTz maintain_next_due(QueueInfo *info);
 extern TimestampTz maintain_next_lease(void);
+
+/*
+ * The duties of a pass over a queue, each in a file of its own.
+ */
+
+/* archive_expiry.c */
+extern int	archive_expire(Pass *pass, ArchivePass *at);
+
+/* expire_due.c */
+extern int	expire_due(Pass *pass, IndexPosition *from);
+extern bool expire_is_due(QueueState *state, TimestampTz now);
+
+/* promote_due.c */
+extern int	promote_due(Pass *pass, IndexPosition *from);
+
+/* find_overflow.c */
+extern void find_overflow(Pass *pass);
+
+/* count_dependencies.c */
+extern void count_dependencies(Pass *pass);
+
+/* forget_keys.c */
+extern void forget_keys_begin(Pass *pass, IndexPosition *from);
+extern int	forget_keys(Pass *pass, IndexPosition *from);
+
+/* sweep.c */
+extern bool sweep_pass(Pass *pass, bool by_hand, bool first);
+extern bool sweep_is_due(QueueInfo *info, TimestampTz now);
 
 #endif							/* FAIRQ_MAINTAIN_H */

@@ -18,7 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
-#include "maintenance/duties.h"
+#include "maintenance/maintain.h"
 #include "shmem/leases.h"
 #include "shmem/waiters.h"
 #include "storage/queue_index.h"
@@ -36,8 +36,9 @@ typedef enum Promotion
 	NOT_DUE,					/* moved or gone, and whoever did that has
 								 * said so; or expired, which is for another
 								 * pass */
-	IN_HANDS					/* being written: its end will not be told; or
-								 * there is no room for it, or it was refused */
+	IN_HANDS					/* being written, or leased: its end will not
+								 * be told; or there is no room for it, or it
+								 * was refused */
 } Promotion;
 
 /* An entry by itself. */
@@ -59,26 +60,18 @@ forget_suspects(Pass *pass, RowReader *row)
 	int64		tasks[SUSPECT_TASKS];
 	int			n = suspects_copy(state, tasks);
 	LeaseInfo	lease;
+	RowStatus	status;
 
 	for (int i = 0; i < n; i++)
 	{
 		if (leases_find(queue_state_number(state), tasks[i], &lease))
 			continue;
-		switch (row_reader_task(row, tasks[i], NULL))
-		{
-			case ROW_LIVE:
-			case ROW_OWN:
-				if (!row_reader_is_suspect(row) ||
-					DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_READY)
-					suspects_forget(state, tasks[i]);
-				break;
-			case ROW_GONE:
-				suspects_forget(state, tasks[i]);
-				break;
-			case ROW_IN_PROGRESS:
-			case ROW_IN_DOUBT:
-				break;
-		}
+		status = row_reader_task(row, tasks[i], NULL);
+		if (status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT)
+			continue;
+		if (status == ROW_GONE || !row_reader_is_suspect(row) ||
+			DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_READY)
+			suspects_forget(state, tasks[i]);
 	}
 	if (suspects_any(state))
 		pass_again(pass, pass->now + USECS_PER_SEC);
@@ -110,24 +103,20 @@ static Promotion
 promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
 			  TimestampTz now)
 {
-	switch (row_reader_read(row, &entry->tid))
-	{
-		case ROW_GONE:
-		case ROW_OWN:
-			return NOT_DUE;
-		case ROW_IN_PROGRESS:
-			if (!row->deleting)
-				return NOT_DUE;
-			return IN_HANDS;
-		case ROW_IN_DOUBT:
-			return IN_HANDS;
-		case ROW_LIVE:
-			break;
-	}
-	if (DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_SCHEDULED ||
+	RowStatus	status = row_reader_read(row, &entry->tid);
+	LeaseInfo	lease;
+
+	if (status == ROW_IN_DOUBT || (status == ROW_IN_PROGRESS && row->deleting))
+		return IN_HANDS;
+	if (status != ROW_LIVE ||
+		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_SCHEDULED ||
 		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) > now ||
 		row_reader_has_expired(row))
 		return NOT_DUE;
+	/* SQL has put it off while it was leased: it counts when that is over. */
+	if (unlikely(leases_find(queue_state_number(row->info->state),
+							 DatumGetInt64(row_value(row, COLUMN_ID)), &lease)))
+		return IN_HANDS;
 	if (unlikely(!placement_has_room(row)))
 		return IN_HANDS;
 	if (unlikely(row_reader_is_suspect(row)))
@@ -214,7 +203,7 @@ promote_due(Pass *pass, IndexPosition *from)
 		int			n;
 
 		read.entries = palloc(pass->max * sizeof(IndexPosition));
-		n = queue_index_due(pass->rel, pass->info, &read);
+		n = queue_index_places(pass->rel, pass->info->due_index, &read);
 		*from = read.next;
 		for (int i = 0; i < n; i++)
 		{

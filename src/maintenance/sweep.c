@@ -57,7 +57,7 @@
 
 #include "common/maintenance_lock.h"
 #include "common/settings.h"
-#include "maintenance/duties.h"
+#include "maintenance/maintain.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/turns.h"
@@ -95,14 +95,6 @@
  * time; several looks in a row hardly do.
  */
 #define MISSING_LOOKS	8
-
-/* What is to become of a missing task that was not found again. */
-typedef enum MissingVerdict
-{
-	MISSING_LOST,
-	MISSING_WAIT,				/* tasks were in others' hands all the time */
-	MISSING_AGAIN				/* a backend has some now, or had: look again */
-} MissingVerdict;
 
 /* A pass in progress. */
 typedef struct Sweeper
@@ -239,26 +231,30 @@ report(Sweeper *sweeper)
 }
 
 /*
- * What of a missing task that this look did not find either?
+ * May a missing task that this look did not find either be in others' hands?
+ * It is, if tasks have been all the time since the look before; if a backend
+ * has some now, or had, it may be, and is given some looks more.
  *
  * before is since when a backend has had tasks in hand, just before the look.
  * A backend that had this one in hand during the look had it by then, or has
  * taken it since and has it still.  One that took it and let go of it within
  * the look would have to be met in the looks before as well.
  */
-static MissingVerdict
-judge(const MissingTask *task, TimestampTz before, TimestampTz now)
+static bool
+may_be_in_hand(MissingTask *task, TimestampTz before, TimestampTz now)
 {
 	TimestampTz oldest = transit_horizon_oldest();
 
 	oldest = Min(oldest, before);
 	if (now >= task->since + TRANSIT_USECS)
-		return MISSING_LOST;
+		return false;
 	if (oldest <= task->since)
-		return MISSING_WAIT;
-	if (oldest != DT_NOEND && task->looks < MISSING_LOOKS)
-		return MISSING_AGAIN;
-	return MISSING_LOST;
+		return true;
+	if (oldest == DT_NOEND || task->looks == MISSING_LOOKS)
+		return false;
+	task->since = GetCurrentTimestamp();
+	task->looks++;
+	return true;
 }
 
 /*
@@ -268,59 +264,40 @@ static void
 judge_missing(Sweeper *sweeper)
 {
 	QueueSweep *sweep = sweeper->sweep;
-	RowReader  *row = &sweeper->row;
-	MissingTask *again = NULL;
-	int			n_again = 0;
+	MissingTask missing[SWEEP_MISSING];
 	int			n = 0;
+	int			looked = 0;
 	int			lost = 0;
 
-	while (n < sweep->missing_count &&
-		   sweep->missing[n].since + MISSING_USECS <= sweeper->now)
+	for (int i = 0; i < sweep->missing_count; i++)
 	{
-		MissingTask *task = &sweep->missing[n];
-		TimestampTz before = transit_horizon_oldest();
+		MissingTask *task = &sweep->missing[i];
 
-		CHECK_FOR_INTERRUPTS();
-		if (row_reader_task(row, task->id, NULL) == ROW_LIVE &&
-			is_overlooked(sweeper->info, row))
+		if (task->since + MISSING_USECS <= sweeper->now)
 		{
-			MissingVerdict verdict = judge(task, before, sweeper->now);
+			TimestampTz before = transit_horizon_oldest();
 
-			if (verdict == MISSING_WAIT)
-				break;
-			if (verdict == MISSING_AGAIN)
+			CHECK_FOR_INTERRUPTS();
+			looked++;
+			if (row_reader_task(&sweeper->row, task->id, NULL) != ROW_LIVE ||
+				!is_overlooked(sweeper->info, &sweeper->row))
+				continue;
+			if (!may_be_in_hand(task, before, sweeper->now))
 			{
-				if (again == NULL)
-					again = palloc(SWEEP_MISSING * sizeof(MissingTask));
-				again[n_again] = *task;
-				again[n_again].since = GetCurrentTimestamp();
-				again[n_again++].looks++;
-			}
-			else
-			{
-				mend(sweeper->info, row);
+				mend(sweeper->info, &sweeper->row);
 				lost++;
+				continue;
 			}
 		}
-		n++;
+		missing[n++] = *task;
 	}
-	if (n == 0)
+	if (looked == 0)
 		return;
-
-	/* Those to be looked up once more are the latest now. */
-	sweep->missing_count -= n;
-	memmove(sweep->missing, &sweep->missing[n],
-			sweep->missing_count * sizeof(MissingTask));
-	if (again != NULL)
-	{
-		memcpy(&sweep->missing[sweep->missing_count], again,
-			   n_again * sizeof(MissingTask));
-		sweep->missing_count += n_again;
-		pfree(again);
-	}
+	memcpy(sweep->missing, missing, n * sizeof(MissingTask));
+	sweep->missing_count = n;
 
 	/* If most of them were lost, so will others be: no need to wait. */
-	sweep->lossy = sweep->under_way && lost > n / 2;
+	sweep->lossy = sweep->under_way && lost > looked / 2;
 	sweeper->found += lost;
 }
 
@@ -339,12 +316,9 @@ miss(Sweeper *sweeper, int64 id)
 	}
 	if (sweep->missing_count == SWEEP_MISSING)
 		return false;
-	sweep->missing[sweep->missing_count].id = id;
 
 	/* Not when the pass began: who has it in hand may have come since. */
-	sweep->missing[sweep->missing_count].since = GetCurrentTimestamp();
-	sweep->missing[sweep->missing_count].looks = 1;
-	sweep->missing_count++;
+	sweep->missing[sweep->missing_count++] = (MissingTask) {id, GetCurrentTimestamp(), 1};
 	return true;
 }
 
@@ -367,7 +341,7 @@ look_at_ids(Sweeper *sweeper, IndexPosition *from, int64 upto, int max)
 	if (sweeper->full || from->due >= upto)
 		return;
 	read.entries = palloc(max * sizeof(IndexPosition));
-	n = queue_index_ids(row->rel, sweeper->info, &read);
+	n = queue_index_places(row->rel, sweeper->info->id_index, &read);
 	if (read.next.due > upto)
 		read.next.due = upto;
 	for (int i = 0; i < n && !sweeper->full; i++)
@@ -523,14 +497,15 @@ go_on(Sweeper *sweeper)
 /*
  * Do what there is to do of a sweep, up to a bound; begin one if it is time,
  * or in the first pass that a user wishes.  Returns whether there is more to
- * do now; *next is moved forward to when to come again.
+ * do now.
  *
  * What is found is handed over when the transaction commits.
  */
 bool
-sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
-		   bool first, TimestampTz *next)
+sweep_pass(Pass *pass, bool by_hand, bool first)
 {
+	QueueInfo  *info = pass->info;
+	TimestampTz now = pass->now;
 	QueueSweep *sweep = &info->state->sweep;
 	Sweeper		sweeper = {
 		.info = info,
@@ -540,12 +515,12 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 	bool		begin;
 	bool		more = false;
 
-	AssertMaintenanceLocked(rel);
+	AssertMaintenanceLocked(pass->rel);
 	if ((settings_sweep_interval == 0 && !by_hand) || !is_wanted(info->state))
 		return false;
 	begin = by_hand ? first : (now >= next_sweep(sweep));
 
-	row_reader_begin(&sweeper.row, rel, info);
+	row_reader_begin(&sweeper.row, pass->rel, info);
 	judge_missing(&sweeper);
 	if (begin && !sweep->under_way)
 		begin_sweep(&sweeper);
@@ -554,17 +529,13 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 	row_reader_end(&sweeper.row);
 	report(&sweeper);
 
+	/* By then all of them have been missing for long enough. */
 	if (sweep->missing_count > 0)
-	{
-		TimestampTz due = sweep->missing[0].since + MISSING_USECS;
-
-		/* Not at once if a backend is waited for. */
-		*next = Min(*next, due > now ? due : now + MISSING_USECS);
-	}
-	/* If there is no room it goes on when the first of these is judged. */
+		pass_again(pass, GetCurrentTimestamp() + MISSING_USECS);
+	/* If there is no room it goes on when some of these are judged. */
 	if (sweep->under_way && !sweeper.full)
-		*next = Min(*next, Max(now, sweep->begun_at + SETTLE_USECS));
+		pass_again(pass, Max(now, sweep->begun_at + SETTLE_USECS));
 	else if (settings_sweep_interval > 0 && is_wanted(info->state))
-		*next = Min(*next, next_sweep(sweep));
+		pass_again(pass, next_sweep(sweep));
 	return more;
 }

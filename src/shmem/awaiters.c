@@ -4,8 +4,8 @@
  *	  Who waits for the end of a task, and how they are told.
  *
  * Each backend has a seat here, so there is always room.  Who awaits a task
- * sits in the list of a place, which the hash of queue and task leads to.  Who
- * has ended a task looks, after the commit, whether anybody sits in its place.
+ * sits in one of some lists, which the hash of queue and task leads to.  Who
+ * has ended a task looks, after the commit, whether anybody sits in its list.
  * While no backend does, that is one read of a counter.
  *
  * No end is missed.  An awaiter first joins the list, then looks for the task,
@@ -20,14 +20,19 @@
  * the task, and nothing has to be passed on, for all of them may have the
  * answer.
  *
- * Locking: the lock of a place guards its list and the seats in it.  It is the
- * last one taken.  A seat is written by others only while it is in a list; that
- * it was told is read by its owner without the lock.
+ * Locking: the lock of a list guards it and the seats in it.  It is the last
+ * one taken, so whoever ends a task may hold others.  A seat is written by
+ * others only while it is in a list; that it was told is read by its owner
+ * without the lock.
+ *
+ * Race 20 (a task ends while a session begins to await it) is what the second
+ * paragraph is about.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/latch.h"
@@ -39,71 +44,87 @@
 #include "common/shared_memory.h"
 #include "shmem/waiters.h"
 
-#define PLACES			1024
-#define NO_SEAT			(-1)
+/*
+ * How many lists there are.  Where tasks share one, the end of either takes the
+ * lock and looks at the seats of all.
+ */
+#define LISTS			1024
 
+/*
+ * A backend that awaits a task, or did.  While it is in a list the list's
+ * lock guards it; after that it is its owner's.  told is set last, behind a
+ * write barrier, and then the owner's latch: an owner that has read it reads
+ * outcome after a read barrier.
+ */
 typedef struct Seat
 {
-	int			next;			/* in the list of its place */
-	int			previous;
-	int			queue;
+	dlist_node	node;			/* in its list */
+	int			queue;			/* this and task: what it awaits, written by
+								 * its owner while it is in no list */
 	int64		task;
-	int			outcome;		/* when it was told */
+	int			outcome;		/* when it was told: how the task has ended,
+								 * or AWAITERS_LOOK */
 	volatile bool told;			/* it was taken out of the list */
 } Seat;
 
-typedef struct Place
+/*
+ * Those who await tasks of one hash.  While no backend has the lock exclusively
+ * (check_list) its seats await tasks of this hash and were not told, and count
+ * says how many they are.
+ */
+typedef struct AwaiterList
 {
 	LWLock		lock;
-	int			first;			/* number of a seat; NO_SEAT: none */
+	dlist_head	seats;
 	pg_atomic_uint32 count;		/* of those in the list; changed under the
 								 * lock, and read without it */
-} Place;
+} AwaiterList;
 
-static Place *places = NULL;
+static AwaiterList *lists = NULL;
 static Seat *seats = NULL;
 
-/* Where this backend sits, or has sat until it was told. */
-static Place *my_place = NULL;
+/*
+ * Where this backend sits, or has sat until it was told; NULL: it awaits
+ * nothing.  Only this backend sets it.
+ */
+static AwaiterList *my_list = NULL;
 
-#define PLACES_SIZE		CACHELINEALIGN(PLACES * sizeof(Place))
+#define LISTS_SIZE		CACHELINEALIGN(LISTS * sizeof(AwaiterList))
 
+/*
+ * The memory for all lists, and for a seat for each backend: there is always
+ * room for who awaits a task (invariant I10).
+ */
 Size
 awaiters_shmem_size(void)
 {
-	return add_size(PLACES_SIZE, mul_size(MaxBackends, sizeof(Seat)));
+	return add_size(LISTS_SIZE, mul_size(MaxBackends, sizeof(Seat)));
 }
 
+/*
+ * Set up the lists, which are empty, or find them (found).  A seat is
+ * set when its backend joins.
+ */
 void
 awaiters_shmem_init(void *area, bool found)
 {
-	places = area;
-	seats = (Seat *) ((char *) area + PLACES_SIZE);
+	lists = area;
+	seats = (Seat *) ((char *) area + LISTS_SIZE);
 	if (found)
 		return;
-	for (int i = 0; i < PLACES; i++)
+	for (int i = 0; i < LISTS; i++)
 	{
-		LWLockInitialize(&places[i].lock, shared_memory_tranche(FAIRQ_TRANCHE_WAITER));
-		places[i].first = NO_SEAT;
-		pg_atomic_init_u32(&places[i].count, 0);
+		LWLockInitialize(&lists[i].lock, shared_memory_tranche(FAIRQ_TRANCHE_WAITER));
+		dlist_init(&lists[i].seats);
+		pg_atomic_init_u32(&lists[i].count, 0);
 	}
 }
 
-/* The number of our seat. */
-static int
-me(void)
-{
-	int			number = (int) (MyProc - ProcGlobal->allProcs);
-
-	Assert(number >= 0 && number < MaxBackends);
-	return number;
-}
-
 /* Ids of a queue are consecutive: those of a thousand tasks spread evenly. */
-static inline Place *
-place_of(int queue, int64 task)
+static inline AwaiterList *
+list_of(int queue, int64 task)
 {
-	return &places[((uint64) task + (uint64) queue * 389) % PLACES];
+	return &lists[((uint64) task + (uint64) queue * 389) % LISTS];
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -111,72 +132,74 @@ place_of(int queue, int64 task)
 /* So many seats are looked at; if there are no more, they are counted, too. */
 #define CHECK_SEATS		64
 
-/* The list of a place is linked both ways, and has who await its tasks. */
+/*
+ * A list has seats that await tasks of its hash and were not told, as many as
+ * are counted.  It is locked, in either mode.
+ */
 static void
-check_place(Place *place)
+check_list(AwaiterList *list)
 {
 	uint32		n = 0;
-	int			previous = NO_SEAT;
-	int			i = place->first;
+	dlist_iter	iter;
 
-	AssertLocked(&place->lock);
-	for (; i != NO_SEAT && n < CHECK_SEATS; i = seats[i].next)
+	AssertLocked(&list->lock);
+	dlist_foreach(iter, &list->seats)
 	{
-		Assert(i >= 0 && i < MaxBackends);
-		Assert(seats[i].previous == previous);
-		Assert(place_of(seats[i].queue, seats[i].task) == place);
-		Assert(!seats[i].told);
-		previous = i;
-		n++;
+		Seat	   *seat = dlist_container(Seat, node, iter.cur);
+
+		Assert(list_of(seat->queue, seat->task) == list);
+		Assert(!seat->told);
+		if (++n == CHECK_SEATS)
+			return;
 	}
-	Assert(i != NO_SEAT || pg_atomic_read_u32(&place->count) == n);
+	Assert(pg_atomic_read_u32(&list->count) == n);
 }
 
 #else
-#define check_place(place)	((void) 0)
+#define check_list(list)	((void) 0)
 #endif
 
-/* A seat leaves the list of its place. */
+/*
+ * A seat leaves its list, which is locked exclusively.  It is its
+ * owner's from then on; if another backend takes it out, that says why in the
+ * seat, and that it was told, before it lets the lock go.
+ */
 static void
-leave(Place *place, int number)
+leave(AwaiterList *list, Seat *seat)
 {
-	Seat	   *seat = &seats[number];
-
-	AssertLockedExclusively(&place->lock);
-	Assert(pg_atomic_read_u32(&place->count) > 0);
-	if (seat->previous == NO_SEAT)
-		place->first = seat->next;
-	else
-		seats[seat->previous].next = seat->next;
-	if (seat->next != NO_SEAT)
-		seats[seat->next].previous = seat->previous;
-	pg_atomic_fetch_sub_u32(&place->count, 1);
+	AssertLockedExclusively(&list->lock);
+	Assert(pg_atomic_read_u32(&list->count) > 0);
+	dlist_delete(&seat->node);
+	pg_atomic_fetch_sub_u32(&list->count, 1);
 }
 
 /*
- * Tell those of a place who await a task, or (of_queue) any task of a queue.
+ * Tell those of a list who await a task, or (of_queue) any task of a queue.
+ * Takes the list's lock, and sets latches under it.  A latch may be that of a
+ * backend whose awaiter has ended meanwhile: no harm, for whoever sleeps looks
+ * why it was woken.  Never fails.
  */
 static void
-tell(Place *place, int queue, bool of_queue, int64 task, int outcome)
+tell(AwaiterList *list, int queue, bool of_queue, int64 task, int outcome)
 {
-	int			next;
+	dlist_mutable_iter iter;
 
-	LWLockAcquire(&place->lock, LW_EXCLUSIVE);
-	for (int i = place->first; i != NO_SEAT; i = next)
+	AssertNotLocked(&list->lock);
+	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
+	dlist_foreach_modify(iter, &list->seats)
 	{
-		Seat	   *seat = &seats[i];
+		Seat	   *seat = dlist_container(Seat, node, iter.cur);
 
-		next = seat->next;
 		if (seat->queue != queue || (!of_queue && seat->task != task))
 			continue;
-		leave(place, i);
+		leave(list, seat);
 		seat->outcome = outcome;
 		pg_write_barrier();
 		seat->told = true;
-		SetLatch(&ProcGlobal->allProcs[i].procLatch);
+		SetLatch(&GetPGProcByNumber(seat - seats)->procLatch);
 	}
-	check_place(place);
-	LWLockRelease(&place->lock);
+	check_list(list);
+	LWLockRelease(&list->lock);
 }
 
 /* ----------------------------------------------------------------
@@ -185,36 +208,40 @@ tell(Place *place, int queue, bool of_queue, int64 task, int outcome)
  */
 
 /*
- * Does perhaps anybody await a task?  The caller has made its end visible, and
- * has had a full memory barrier since: an atomic operation, or a lock.
+ * Does perhaps any backend await a task?  The caller has made its end visible,
+ * and has had a full memory barrier since: an atomic operation, or a lock (race
+ * 20).  Takes no lock.
  */
 bool
 awaiters_any(int queue, int64 task)
 {
-	return pg_atomic_read_u32(&place_of(queue, task)->count) > 0;
+	return pg_atomic_read_u32(&list_of(queue, task)->count) > 0;
 }
 
 /*
  * A task has ended, as outcome says; or its awaiters are to look
- * (AWAITERS_LOOK).  Called when that is visible to all.
+ * (AWAITERS_LOOK).  Called when that is visible to all, if awaiters_any says
+ * so.  Each that awaits it has left its list then, and its latch is set.
  */
 void
 awaiters_tell(int queue, int64 task, int outcome)
 {
-	tell(place_of(queue, task), queue, false, task, outcome);
+	tell(list_of(queue, task), queue, false, task, outcome);
 }
 
 /*
- * A queue is no more, or its table has other rows: all look again.
+ * A queue is no more, or its table has other rows: all who await one of its
+ * tasks look again.  That is visible to all before this is called.  Takes the
+ * locks of lists, one after the other.
  */
 void
 awaiters_look_again(int queue)
 {
 	pg_memory_barrier();
-	for (int i = 0; i < PLACES; i++)
+	for (int i = 0; i < LISTS; i++)
 	{
-		if (pg_atomic_read_u32(&places[i].count) > 0)
-			tell(&places[i], queue, true, 0, AWAITERS_LOOK);
+		if (pg_atomic_read_u32(&lists[i].count) > 0)
+			tell(&lists[i], queue, true, 0, AWAITERS_LOOK);
 	}
 }
 
@@ -228,17 +255,18 @@ awaiters_look_again(int queue)
  * queue's relation locked, and may let it go before it sleeps until
  * awaiters_told().  To be called again before each look.  Returns what we were
  * told meanwhile, as awaiters_outcome().
+ *
+ * On return the seat is in the list, and whatever ends the task from now on
+ * finds it there.  Never fails; takes and releases locks of lists.
  */
 int
 awaiters_begin(int queue, int64 task)
 {
-	int			number = me();
-	Seat	   *seat = &seats[number];
-	Place	   *place = place_of(queue, task);
-
+	Seat	   *seat = &seats[waiters_me()];
+	AwaiterList *list = list_of(queue, task);
 	int			outcome = AWAITERS_LOOK;
 
-	if (my_place != NULL)
+	if (my_list != NULL)
 	{
 		/* Woken by something else: the seat is kept. */
 		if (!seat->told && seat->queue == queue && seat->task == task)
@@ -251,56 +279,55 @@ awaiters_begin(int queue, int64 task)
 	seat->task = task;
 	seat->told = false;
 	seat->outcome = AWAITERS_LOOK;
-	seat->previous = NO_SEAT;
 
-	LWLockAcquire(&place->lock, LW_EXCLUSIVE);
-	seat->next = place->first;
-	if (place->first != NO_SEAT)
-		seats[place->first].previous = number;
-	place->first = number;
-	pg_atomic_fetch_add_u32(&place->count, 1);
-	check_place(place);
-	LWLockRelease(&place->lock);
-	my_place = place;
+	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
+	dlist_push_head(&list->seats, &seat->node);
+	pg_atomic_fetch_add_u32(&list->count, 1);
+	check_list(list);
+	LWLockRelease(&list->lock);
+	my_list = list;
 	return outcome;
 }
 
 /*
- * Is there reason to look again?  Also if an abort has ended our wait.
+ * Is there reason to look again?  Also if an abort has ended our wait.  Without
+ * a lock: the latch is set after told.
  */
 bool
 awaiters_told(void)
 {
-	return my_place == NULL || seats[me()].told;
+	return my_list == NULL || seats[waiters_me()].told;
 }
 
 /*
- * How the task has ended, if we were told that; else AWAITERS_LOOK.
+ * How the task has ended, if we were told that; else AWAITERS_LOOK.  Good from
+ * awaiters_told() until the next awaiters_begin().
  */
 int
 awaiters_outcome(void)
 {
-	Seat	   *seat = &seats[me()];
+	Seat	   *seat = &seats[waiters_me()];
 
-	if (my_place == NULL || !seat->told)
+	if (my_list == NULL || !seat->told)
 		return AWAITERS_LOOK;
 	pg_read_barrier();
 	return seat->outcome;
 }
 
 /*
- * We do not wait any more.  Also when the transaction, or a part of it, fails.
- * Never fails.
+ * We do not wait any more; also when the transaction, or a part of it, fails: a
+ * hook of pending_hook.  Our seat is in no list then.  Takes the list's
+ * lock.  Never fails; does nothing if we do not wait.
  */
 void
 awaiters_end(void)
 {
-	if (my_place == NULL)
+	if (my_list == NULL)
 		return;
-	LWLockAcquire(&my_place->lock, LW_EXCLUSIVE);
-	if (!seats[me()].told)
-		leave(my_place, me());
-	check_place(my_place);
-	LWLockRelease(&my_place->lock);
-	my_place = NULL;
+	LWLockAcquire(&my_list->lock, LW_EXCLUSIVE);
+	if (!seats[waiters_me()].told)
+		leave(my_list, &seats[waiters_me()]);
+	check_list(my_list);
+	LWLockRelease(&my_list->lock);
+	my_list = NULL;
 }

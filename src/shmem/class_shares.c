@@ -17,7 +17,8 @@
  * ends.  A claim that fails in between has charged its class for nothing, once.
  * Nothing of this is kept over a restart: all classes begin level.
  *
- * Locking: the mutex, under which nothing is called.
+ * Locking: the mutex guards all of ClassShares, and is held for some
+ * instructions.  Nothing is locked under it.  No function here fails.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,6 +34,10 @@
 /* Of what a turn's tasks cost, how much goes into what the next is charged. */
 #define NEW_COST		0.25
 
+/*
+ * Set up the shares of a queue that is being made: all classes are level, and a
+ * task usually costs 1.  The queue is not yet found by others.
+ */
 void
 class_shares_init(ClassShares *shares)
 {
@@ -45,20 +50,14 @@ class_shares_init(ClassShares *shares)
 	}
 }
 
-/* Tags are differences only: let virtual time begin again. */
-static void
-rebase(ClassShares *shares)
-{
-	for (int i = 0; i < FAIRQ_CLASSES; i++)
-		shares->tags[i] = Max(shares->tags[i] - shares->time, 0);
-	shares->time = 0;
-}
-
 /*
  * Give a turn to the class that is to be served next, of those in the bitmap
  * classes: to up to max tasks, but not so many that another of them would have
- * been next meanwhile.  Returns false if there are none.  The caller says with
- * class_shares_end what came of it.
+ * been next meanwhile.  weights are those of all classes, above zero.  Returns
+ * false if the bitmap is empty, and *turn is of no class.
+ *
+ * The class is charged for turn->most tasks of its usual cost.  The caller
+ * says with class_shares_end what came of it.
  */
 bool
 class_shares_begin(ClassShares *shares, const double *weights, uint32 classes, int max,
@@ -89,21 +88,27 @@ class_shares_begin(ClassShares *shares, const double *weights, uint32 classes, i
 	if (turn->class >= 0)
 	{
 		turn->weight = weights[turn->class];
+		Assert(turn->weight > 0);
 		step = shares->costs[turn->class] / turn->weight;
 		turn->most = (int) Max(1, Min(ceil((next - least) / step), max));
 		turn->charged = turn->most * step;
 		turn->start = least;
 		shares->time = least;
 		shares->tags[turn->class] = least + turn->charged;
+		/* Tags are differences only: let virtual time begin again. */
+		for (int i = 0; i < FAIRQ_CLASSES && shares->time > REBASE_AT; i++)
+			shares->tags[i] = Max(shares->tags[i] - shares->time, 0);
 		if (shares->time > REBASE_AT)
-			rebase(shares);
+			shares->time = 0;
 	}
 	SpinLockRelease(&shares->mutex);
 	return turn->class >= 0;
 }
 
 /*
- * A turn has ended: so many tasks were served, which cost so much in all.
+ * A turn has ended: so many tasks were served, which cost so much in all,
+ * before it is divided by the weight.  The class is charged that, and not what
+ * class_shares_begin charged it.  To be called once for a turn.
  */
 void
 class_shares_end(ClassShares *shares, const ClassTurn *turn, int served, double cost)

@@ -24,6 +24,9 @@
 #define LEAST_CHAINS	256
 
 /*
+ * The free entries of a table: those that were used before, in a list, and all
+ * from high_water on.  The table's lock guards both fields.
+ *
  * high_water only grows, so a walk over all entries may read it without the
  * lock: it misses entries that are taken meanwhile, and no others.
  */
@@ -39,10 +42,14 @@ static const FreeEntries all_entries_free = {NO_ENTRY, 0};
  * Take a free one of size entries; NO_ENTRY: there is none.  link is the field
  * by which they are linked while they are free.  An entry that was used before
  * is as it was left, but for the link; one that never was is zero.
+ *
+ * The caller holds the lock that guards the free entries, and so it does in
+ * free_entries_give.  Never fails.
  */
 #define free_entries_take(free, size, entries, link) \
 	free_entries_take_by(free, size, &(entries)->link, sizeof(*(entries)))
 
+/* What free_entries_take does: links is the link of entry 0. */
 static inline uint32
 free_entries_take_by(FreeEntries *free, uint32 size, const uint32 *links, Size entry_size)
 {
@@ -69,12 +76,14 @@ free_entries_give(FreeEntries *free, uint32 number, uint32 *link)
 	free->head = number;
 }
 
+/* The bytes of the chains for so many entries: a power of two of them. */
 static inline Size
 fixed_table_chains_size(uint32 entries)
 {
 	return mul_size(pg_nextpower2_32(Max(entries, LEAST_CHAINS)), sizeof(uint32));
 }
 
+/* The bytes of a table: its head, its chains and its entries. */
 static inline Size
 fixed_table_size(Size head, uint32 entries, Size entry_size)
 {

@@ -26,6 +26,7 @@
 #include "common/settings.h"
 #include "shmem/queue_state.h"
 
+/* Is there a relation of this oid, as far as this backend's cache knows? */
 static inline bool
 relation_exists(Oid relation)
 {
@@ -65,8 +66,11 @@ release_if_gone(Oid relation)
 
 /*
  * Release what queues of this database have in shared memory that are gone,
- * and those of databases that are.  Returns how many.  The caller has no lock
- * of ours.
+ * and those of databases that are.  Returns how many.
+ *
+ * The caller has no lock of ours: a queue is released under the directory
+ * lock.  It may fail, as all that reads the catalogs, and waits for no lock on
+ * a relation.
  */
 int
 gone_queues_release(void)

@@ -12,6 +12,11 @@
  * here lets the group go on.  No function fails: most are called at the end of
  * transactions.
  *
+ * Locking: limit_table.h says what a caller may hold.
+ *
+ * Races: 7 (the count goes down under the lock under which a line is blocked),
+ * 27 and 29 (group_limits_take).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -49,13 +54,17 @@ unlock_and_go_on(uint32 number)
 /*
  * A task of the group is going to be leased, if it may, by the limits of all
  * levels.  reserved are those that have kept room for it; NO_LIMIT: it was not
- * in the group's line, and those that are parked there come first.  The
- * partition of the group is locked, which counts the task as well.
+ * in the group's line, and those that are parked there come first.  The caller
+ * holds the partition of the group exclusively, which counts the task as well.
  *
- * What was kept is not needed any more if it may; else it is kept on, though
- * there is no room for it, as what the group may have is less now.  Then those
- * that come first may have it: what is kept for those behind them in hand does
- * not count.
+ * Returns whether it may: then it is counted as leased at each level, has its
+ * token, and what was kept is not needed any more.  Else nothing is counted,
+ * and what was kept is kept on, though there is no room for it, as what the
+ * group may have is less now.  Then those that come first may have it: what is
+ * kept for those behind them in hand does not count (race 27).
+ *
+ * All levels are locked at once, so that a task has room at each or at none
+ * (race 29).
  */
 bool
 group_limits_take(const uint32 limits[LIMIT_LEVELS], const uint32 reserved[LIMIT_LEVELS])
@@ -95,7 +104,8 @@ group_limits_take(const uint32 limits[LIMIT_LEVELS], const uint32 reserved[LIMIT
 
 /*
  * The task for which room was kept is not leased: others of the group may be.
- * The group may have left the limit, which stays for what it has reserved.
+ * The group may have left the limit, which stays for what it has reserved.  The
+ * caller calls this once for each limit that kept room (LaneTurn).
  */
 void
 group_limits_give_up(uint32 number)
@@ -106,8 +116,9 @@ group_limits_give_up(uint32 number)
 }
 
 /*
- * A lease of the group has ended, or unused: was not granted after all, and
- * its token comes back.  NO_LIMIT: it has none.
+ * A lease of the group has ended, or unused: was not granted after all, and its
+ * token comes back.  The group has counted it off before.  NO_LIMIT: it has
+ * none.
  */
 void
 group_limits_give(uint32 number, bool unused)
@@ -124,7 +135,8 @@ group_limits_give(uint32 number, bool unused)
 }
 
 /*
- * The classes of a group have been told the limit that limit_table_make made.
+ * The classes of a group have been told the limit that limit_table_make made,
+ * so that what they have in flight is counted: the group may be served by it.
  * crowded_until: there are no entries for its subgroups; or 0.  The entry is
  * not the caller's any more, and goes if no group knows it.
  */
@@ -140,20 +152,24 @@ group_limits_joined(uint32 number, TimestampTz crowded_until)
 }
 
 /*
- * Settings that were announced are in force, and limit_table_settling was
- * called.  limit_table_settled follows.
+ * Settings that were announced are in force, and limit_entry_settling was
+ * called: what the group may have now it can take from here on.
+ * limit_table_settled follows.  Takes the limit's lock, and then those of
+ * lanes.
  */
 void
 group_limits_change(uint32 number, const LimitSettings *settings)
 {
-	limit_table_change(number, settings);
 	(void) limit_lock(number, LW_EXCLUSIVE);
+	limit_entry_change(number, settings);
 	unlock_and_go_on(number);
 }
 
 /*
  * What groups of a queue may have that have no settings of their own has
- * changed.
+ * changed: each that waits looks whether it may go on.  The new defaults are
+ * published by now.  A limit that is made meanwhile has them from the
+ * beginning.
  */
 void
 group_limits_defaults_changed(int queue)

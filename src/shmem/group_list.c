@@ -8,7 +8,9 @@
  * groups is not to stop the queue, so each is copied by itself: what is listed
  * is not as of one moment.
  *
- * Locking: as in group_table.c.
+ * Locking: as in group_table.c: the creation lock in shared mode, then that of
+ * one partition, then that of the group's home lane; all are released before
+ * the next group.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +20,11 @@
 
 #include "shmem/group_private.h"
 
-/* Has any group of a queue a turn?  The lanes are asked, one by one. */
+/*
+ * Has any group of a queue a turn?  The lanes are asked, one by one, without
+ * their locks: so the answer is of a moment ago, and a view that is told that
+ * there is none may miss one that comes just now.
+ */
 static bool
 any_turns(QueueState *queue)
 {
@@ -76,50 +82,55 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 			*infos = repalloc_huge(*infos, size * sizeof(GroupInfo));
 		}
 
-		/* Shared: no entry is made or taken over meanwhile. */
-		LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-		if (group->in_use && group->key.queue == queue_number)
+		/* The entry may have become that of a group of another queue since. */
+		if (group_table_lock_hint(i) == NULL)
+			continue;
+		if (group->key.queue != queue_number)
 		{
-			(void) group_table_lock_number(i);
-			info = &(*infos)[n++];
-			info->number = i;
-			info->above = group->key.above;
-			info->class = group->key.class;
-			info->hash[0] = group->key.low;
-			info->hash[1] = group->key.high;
-			info->finish = group->finish;
-			info->ready = group->ready;
-			info->leased = group->leased;
-			info->overflow = group->overflow;
-			/* Takes the home lane's lock, after the partition's. */
-			info->turns = group->line.lane != 0 &&
-				turn_lines_turn(group, &info->turn, &info->kept);
-			info->slot = group->slot;
-			info->served = group->served;
-			info->served_cost = group->served_cost;
-			info->known = group->since.whole != v_none.whole;
-			info->since = group->since;
-			info->since_cost = group->since_cost;
-			info->leased_cost = group->leased_cost;
-			info->run_time = group->run_time;
-			info->head_time = group->head_time;
-			info->limit = group->limit;
-			info->keylen = group->keylen;
-			memcpy(info->key, group->shown, Min(group->keylen, GROUP_KEY_SHOWN));
-			info->id = group->id;
 			group_table_unlock(group);
-			/* Of a longer key the entry has it: shown is not all of that. */
-			if (info->keylen <= GROUP_KEY_SHOWN)
-				group_id(info->key, info->keylen, &info->id);
+			continue;
 		}
-		LWLockRelease(&group_table->creation_lock);
+		info = &(*infos)[n++];
+
+		/* All that follows is of one moment, but for what is in the line. */
+		info->number = i;
+		info->above = group->key.above;
+		info->class = group->key.class;
+		info->hash[0] = group->key.low;
+		info->hash[1] = group->key.high;
+		info->finish = group->finish;
+		info->ready = group->ready;
+		info->leased = group->leased;
+		info->overflow = group->overflow;
+		/* Takes the home lane's lock, after the partition's. */
+		info->turns = group->line.lane != 0 &&
+			turn_lines_turn(group, &info->turn, &info->kept);
+		info->slot = group->slot;
+		info->served = group->served;
+		info->served_cost = group->served_cost;
+		info->known = group->since.whole != v_none.whole;
+		info->since = group->since;
+		info->since_cost = group->since_cost;
+		info->leased_cost = group->leased_cost;
+		info->run_time = group->run_time;
+		info->head_time = group->head_time;
+		info->limit = group->limit;
+		info->keylen = group->keylen;
+		memcpy(info->key, group->shown, Min(group->keylen, GROUP_KEY_SHOWN));
+		info->id = group->id;
+		group_table_unlock(group);
+		/* Of a longer key the entry has it: shown is not all of that. */
+		if (info->keylen <= GROUP_KEY_SHOWN)
+			group_id(info->key, info->keylen, &info->id);
 	}
 	return n;
 }
 
 /*
  * Of n infos those of groups come first, and then those of subgroups.  Returns
- * how many the former are.  Both are in no order that a caller may rely on.
+ * how many the former are.  Both are in no order that a caller may rely on: so
+ * one pass will do, in which each group changes places with the first subgroup
+ * before it.
  */
 int
 groups_part(GroupInfo *infos, int n)

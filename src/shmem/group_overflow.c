@@ -14,8 +14,15 @@
  * from when it gets that, committed or not; one of the overflow counts there
  * from its commit on.  There is no guessing: who takes a task away finds out
  * where it was counted, and a lease knows whether its task goes back
- * (groups_given_back).  Rows that were written before anybody counted are
+ * (groups_count).  Rows that were written before anybody counted are
  * counted in one go (recovery.c).  Should a count be off, the line is right.
+ *
+ * Locking: the lock of the group's partition guards both counts, and pending.
+ * Each function takes it exclusively, and under it the home lane's, and then
+ * tells those who wait.
+ *
+ * Race 11 (a task of the overflow becomes claimable where its line has been
+ * read already): the line is told after the commit, by turn_lines_lower.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +35,10 @@
 /*
  * A group has n more tasks in the overflow, or (none) tasks that its line may
  * not have, from the first on.
+ *
+ * If it had nothing to be served until now, that time is left out of the
+ * periods of which views show its share (group_had_no_work).  The caller holds
+ * the partition's lock exclusively.
  */
 static void
 overflow_comes(QueueState *queue, FairGroup *group, int n, const OverflowTask *first)
@@ -48,24 +59,10 @@ overflow_comes(QueueState *queue, FairGroup *group, int n, const OverflowTask *f
 }
 
 /*
- * A task of a group is put into the overflow with SQL.
- */
-void
-group_overflow_begins(QueueState *queue, int class, const GroupName *name,
-					  GroupTag *tag)
-{
-	FairGroup  *group = group_table_lock(queue, class, name,
-										 queue_order_virtual_time(&queue->orders[class]),
-										 ENTRY_KNOWN_TASK);
-
-	group->pending++;
-	tag->group = group - group_entries;
-	group_table_unlock(group);
-}
-
-/*
- * Tasks of a group were put into the overflow, the first is given, and the
- * transaction has ended.
+ * n tasks of a group that were pending are so no more, for the transaction has
+ * ended.  If it has committed they are in the overflow, and the line may have
+ * them from the first on.  The group is not forgotten before this.  Never
+ * fails.
  */
 void
 group_overflow_ends(QueueState *queue, uint32 number, int n, const OverflowTask *first,
@@ -81,53 +78,37 @@ group_overflow_ends(QueueState *queue, uint32 number, int n, const OverflowTask 
 }
 
 /*
- * n tasks of a group were removed from the overflow.
- */
-void
-group_overflow_removed(QueueState *queue, uint32 number, int n)
-{
-	FairGroup  *group = group_table_lock_number(number);
-
-	group_table_count_overflow(group, -n);
-	group_table_unlock(group);
-}
-
-/*
  * The line of a group may not have its tasks from an id on.  The group may have
  * been forgotten, and its entry be another's: then a pass finds whose they are.
+ * Never fails.
  */
 void
 group_overflow_again(QueueState *queue, int class, uint32 number, int64 id)
 {
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_hint(number);
 	OverflowTask first = {.id = id};
-	bool		known;
-
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	known = group->in_use && group->key.queue == queue_state_number(queue) &&
+	bool		known = group != NULL && group->key.queue == queue_state_number(queue) &&
 		group->key.class == class;
+
 	if (known)
-	{
-		(void) group_table_lock_number(number);
 		overflow_comes(queue, group, 0, &first);
-		group_table_unlock(group);
-	}
-	LWLockRelease(&group_table->creation_lock);
-	if (!known)
+	else
 		queue_order_overflow_lost(queue, class, id);
+	if (group != NULL)
+		group_table_unlock(group);
 }
 
 /*
  * A row says that a group has a task in the overflow.  again: it is counted,
- * and claims may not come to it, nor to those after it.
+ * and claims may not come to it, nor to those after it.  For the backend that
+ * reads the rows, of a queue or of what is lost.  Fails, with nothing changed,
+ * if there is no entry.
  */
 void
 group_overflow_found(QueueState *queue, int class, const GroupName *name,
 					 int64 id, bool again)
 {
-	FairGroup  *group = group_table_lock(queue, class, name,
-										 queue_order_virtual_time(&queue->orders[class]),
-										 ENTRY_KNOWN_TASK);
+	FairGroup  *group = group_table_lock(queue, class, name, NULL, ENTRY_KNOWN_TASK);
 	OverflowTask first = {.id = id};
 
 	overflow_comes(queue, group, again ? 0 : 1, &first);

@@ -3,15 +3,8 @@
  * group_table.c
  *	  The entries of groups in shared memory.
  *
- * There is one for each group, queue and priority class that has work.
- *
- * A group whose F is not beyond virtual time and that has no tasks carries no
- * information: its next task gets the start tag v whether it is known or not.
- * It is forgotten when its entry is wanted; not before, for the entry counts
- * its tasks, and who has one to count off finds it there.  Its slot may then
- * be another group's at once, without two tasks ever having the same address:
- * all start tags the old one gave out are below its F, so below v, and all
- * that the new one gives out are not.
+ * There is one for each group, queue and priority class that has work.  One
+ * that has none is forgotten when its entry is wanted (group_forget.c).
  *
  * A group's key is known by 128 bits of hash, with a seed that is new at each
  * start of the server.  Should two keys ever collide (one in 10^26 with a
@@ -20,8 +13,7 @@
  * Of a group that is divided each subgroup has an entry, too, which leads to
  * that of the group: so that is not forgotten while there are some, and made
  * before them.  They are in the group's partition, so that who has that locked
- * has both.  A subgroup is forgotten by virtual time between those of its
- * group.
+ * has both.
  *
  * Entries are found through chains of a hash table, in partitions with a lock
  * each, and each order (class of a queue) links its groups in a ring.  A new
@@ -38,48 +30,50 @@
  * Locking: the lock of the partition guards its chains and the entries in
  * them.  The creation lock guards rings, free list and slot counters, and is
  * taken before a partition's.  The lock of a group's home lane (turns.c) is
- * taken after.
+ * taken after.  So a claim or an enqueue of a group that has work takes one
+ * lock here, and those of different groups mostly different ones; what comes
+ * and goes is in line for the creation lock.
+ *
+ * A number is the fast way to an entry, for who has counted a task there
+ * (group_table_lock_number); a number of before is looked at again under the
+ * locks (group_table_lock_hint), and a name is searched.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "utils/timestamp.h"
 
 #include "common/settings.h"
 #include "common/shared_memory.h"
-#include "common/wall_clock.h"
 #include "shmem/group_private.h"
 #include "shmem/groups.h"
 #include "shmem/queue_state.h"
 
-/* A look at all groups is in vain if it frees less than one in so many ... */
-#define RECLAIM_PART	100
-
 /*
- * ... and then it is not repeated for so many microseconds for each entry,
- * which is some ten times as long as it takes.
+ * The memory for pgfairq.max_groups entries and their chains (invariant I10).
  */
-#define RECLAIM_REST	INT64CONST(1)
-
-GroupTable *group_table = NULL;
-
-static uint32 *chains = NULL;
-static uint32 chain_mask;
-
 Size
 group_table_shmem_size(void)
 {
 	return fixed_table_size(sizeof(GroupTable), settings_max_groups, sizeof(FairGroup));
 }
 
+/*
+ * Set up the table, all of whose entries are free, or find it (found).  Entries
+ * are aligned to cache lines, and what is compared in a heap of turns lies in
+ * one of them, slot and line together: with many groups a claim pays for each
+ * line that it looks at.
+ *
+ * Called by the postmaster, and by each backend where backends do not inherit
+ * its memory.
+ */
 void
 group_table_shmem_init(void *area, bool found)
 {
 	group_table = area;
 	group_entries = fixed_table_init(area, sizeof(GroupTable), settings_max_groups, found,
-									 &chains, &chain_mask);
+									 &group_chains, &group_chain_mask);
 	if (found)
 		return;
 
@@ -96,7 +90,12 @@ group_table_shmem_init(void *area, bool found)
 						 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
 }
 
-/* What a group is known by. */
+/*
+ * What a group is known by: the hashes of its key, its queue and its class.
+ * The partition is worked out from the key of the group, also for a subgroup,
+ * whose name has that: so one lock is that of both levels.  above is set by who
+ * makes the entry; it is no part of what is compared (group_key_equal).
+ */
 static inline GroupKey
 key_of(const QueueState *queue, int class, const GroupName *name)
 {
@@ -115,11 +114,16 @@ key_of(const QueueState *queue, int class, const GroupName *name)
 	return key;
 }
 
-/* The entry of a key in its chain, or NULL.  Chains change under both locks. */
+/*
+ * The entry of a key in its chain, or NULL.  A chain changes under the creation
+ * lock, held exclusively, and its partition's: so the caller holds either.  A
+ * group that is found is in use, as none that is forgotten is in a chain, and
+ * stays for as long as the caller holds that lock.
+ */
 static FairGroup *
 search_chain(uint32 hash, const GroupKey *key)
 {
-	uint32		number = chains[hash & chain_mask];
+	uint32		number = group_chains[hash & group_chain_mask];
 
 	Assert(!IsUnderPostmaster || LWLockHeldByMe(group_table_partition(hash)) ||
 		   LWLockHeldByMeInMode(&group_table->creation_lock, LW_EXCLUSIVE));
@@ -137,11 +141,15 @@ search_chain(uint32 hash, const GroupKey *key)
 /* So many links of a chain or a ring are looked at. */
 #define CHECK_LINKS		32
 
-/* The chain of a hash has groups of that chain, and comes to an end. */
+/*
+ * The chain of a hash has groups in use of that chain, and comes to an end:
+ * none leads to itself, nor beyond what was ever used.  A ring of two or more
+ * in it is not found here, but by whoever searches.  The partition is locked.
+ */
 static void
 check_chain(uint32 hash)
 {
-	uint32		number = chains[hash & chain_mask];
+	uint32		number = group_chains[hash & group_chain_mask];
 
 	AssertLocked(group_table_partition(hash));
 	for (int i = 0; i < CHECK_LINKS && number != FAIRQ_NO_GROUP; i++)
@@ -149,13 +157,16 @@ check_chain(uint32 hash)
 		const FairGroup *group = &group_entries[number];
 
 		Assert(number < group_table->free.high_water && group->in_use);
-		Assert((group_table_hash(&group->key) & chain_mask) == (hash & chain_mask));
+		Assert((group_table_hash(&group->key) & group_chain_mask) == (hash & group_chain_mask));
 		Assert(group->hash_next != number);
 		number = group->hash_next;
 	}
 }
 
-/* The ring of an order has groups of the order only. */
+/*
+ * The ring of an order has groups in use of that order only, and no loose end.
+ * The creation lock is held.
+ */
 static void
 check_ring(const QueueOrder *order, const GroupKey *key)
 {
@@ -179,8 +190,21 @@ check_ring(const QueueOrder *order, const GroupKey *key)
 #endif
 
 /*
+ * Are at least half of all entries free?  Then no group has more subgroups than
+ * there are entries left, so that none is refused one.  Without the lock: as it
+ * was a moment ago.
+ */
+bool
+group_table_is_half_free(void)
+{
+	return ((volatile GroupTable *) group_table)->used <= (uint32) settings_max_groups / 2;
+}
+
+/*
  * Find a group, or NULL.  *lock is the lock of its partition, which is locked
- * in this mode then, also if there is none: the caller releases it.
+ * in this mode then, also if there is none: the caller releases it.  While it
+ * holds that lock no group of the partition is made or forgotten, so that NULL
+ * stays true as well.
  */
 FairGroup *
 group_table_find(QueueState *queue, int class, const GroupName *name, LWLockMode mode,
@@ -195,7 +219,12 @@ group_table_find(QueueState *queue, int class, const GroupName *name, LWLockMode
 }
 
 /*
- * Count n ready tasks (n < 0: off), at each level and once for the queue.
+ * Count n ready tasks (n < 0: off), at each level and once for the queue.  The
+ * caller holds the partition's lock exclusively.
+ *
+ * The queue's count is the sum over its groups, without subgroups.  It is added
+ * to without a common lock, so it may be off by what others are about to add:
+ * enqueues compare it with max_ready (groups_tag), for which that will do.
  */
 void
 group_table_count_ready(QueueState *queue, FairGroup *group, int n)
@@ -207,7 +236,9 @@ group_table_count_ready(QueueState *queue, FairGroup *group, int n)
 }
 
 /*
- * Count n tasks of the overflow (n < 0: off), at each level.
+ * Count n tasks of the overflow (n < 0: off), at each level.  The caller holds
+ * the partition's lock exclusively.  For the queue as a whole the overflow is
+ * counted in its tallies (stats.c), by the rows that are written.
  */
 void
 group_table_count_overflow(FairGroup *group, int n)
@@ -218,70 +249,18 @@ group_table_count_overflow(FairGroup *group, int n)
 }
 
 /*
- * Is a group not beyond virtual time: that of its order, v; or that of its
- * group?
- */
-static bool
-is_reached(FairGroup *group, VirtualTime v)
-{
-	FairGroup  *above = group_above(group);
-
-	return virtual_time_compare(group->finish, above == NULL ? v : turn_lines_time(above)) <= 0;
-}
-
-/*
- * A group has no tasks, by its counts.  If that is so what its line has leads
- * nowhere, as after a purge; no claim may come by to find that.
- */
-static void
-end_line(FairGroup *group, bool scarce)
-{
-	if (scarce && group->leased == 0 && group->ready == 0)
-		turn_lines_forget(group, false);
-	(void) turn_lines_end(group);
-}
-
-/*
- * Take a group out of its chain, if it can be forgotten at virtual time v
- * (NULL: whatever that is).  scarce: all entries are taken.
- */
-static bool
-unlink_if_idle(FairGroup *group, const VirtualTime *v, bool scarce)
-{
-	uint32		hash = group_table_hash(&group->key);
-	LWLock	   *lock = group_table_partition(hash);
-	FairGroup  *above = group_above(group);
-	bool		idle;
-
-	AssertLockedExclusively(&group_table->creation_lock);
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0 &&
-		group->subgroups == 0)
-		end_line(group, scarce);
-	idle = (v == NULL || is_reached(group, *v)) &&
-		group->subgroups == 0 && group->ready == 0 && group->leased == 0 &&
-		group->pending == 0 && group->overflow <= 0 && group->line.lane == 0 &&
-		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
-	if (idle)
-	{
-		uint32	   *link = &chains[hash & chain_mask];
-
-		while (&group_entries[*link] != group)
-			link = &group_entries[*link].hash_next;
-		*link = group->hash_next;
-		if (group->limit != NO_LIMIT)
-			limit_table_detach(group->limit);
-		group->in_use = false;
-		if (above != NULL)
-			above->subgroups--;
-	}
-	LWLockRelease(lock);
-	return idle;
-}
-
-/*
  * An entry for a new group of an order, in its ring and with a slot; NULL if
- * all are taken.
+ * all are taken.  The creation lock is held exclusively; those of partitions
+ * are taken by turns under it.
+ *
+ * It first looks at the next two groups of the ring, as the hand of a clock
+ * goes round, and takes over the entry of one that can be forgotten at v, with
+ * its place in the ring and its slot.  Two looks for each newcomer are enough
+ * for there to be no more than about twice as many entries as there are groups
+ * with work: the hand comes round once while half as many come as there are.
+ *
+ * Why the slot may be used again is said in group_forget.c.  One that never was
+ * is the next number of the order.
  */
 static FairGroup *
 new_entry(QueueOrder *order, VirtualTime v)
@@ -294,10 +273,14 @@ new_entry(QueueOrder *order, VirtualTime v)
 	{
 		group = &group_entries[order->group_ring];
 		order->group_ring = group->ring_next;
-		if (unlink_if_idle(group, &v, false))
+		if (group_forget_if_idle(group, &v, false))
 			return group;
 	}
 
+	/*
+	 * Neither of them can go: one that was freed before, or that never was
+	 * used.
+	 */
 	number = free_entries_take(&group_table->free, settings_max_groups, group_entries,
 							   ring_next);
 	if (number == FAIRQ_NO_GROUP)
@@ -306,6 +289,7 @@ new_entry(QueueOrder *order, VirtualTime v)
 	Assert(!group->in_use);
 	group_table->used++;
 	group->slot = order->next_slot++ % FAIRQ_SLOTS;
+	/* It comes into the ring behind the hand, and is the hand then. */
 	if (order->group_ring == FAIRQ_NO_GROUP)
 		group->ring_next = number;
 	else
@@ -317,167 +301,43 @@ new_entry(QueueOrder *order, VirtualTime v)
 	return group;
 }
 
-/* An entry that is in no chain any more, and leaves its ring, is free. */
-static void
-give_entry(uint32 number)
-{
-	AssertLockedExclusively(&group_table->creation_lock);
-	Assert(group_table->used > 0);
-	free_entries_give(&group_table->free, number, &group_entries[number].ring_next);
-	group_table->used--;
-}
-
 /*
- * The highest F of the groups of an order.  Has any of them tasks that wait, by
- * its counts?  Without their locks: as it was a moment ago.
- */
-static VirtualTime
-highest_finish(const QueueOrder *order, VirtualTime v, bool *waits)
-{
-	uint32		number = order->group_ring;
-
-	AssertCreationLocked();
-	*waits = false;
-	do
-	{
-		FairGroup  *group = &group_entries[number];
-
-		if (group_above(group) == NULL)
-			v = virtual_time_max(v, group->finish);
-		*waits |= group->ready > 0 || group->overflow > 0 || group->pending > 0;
-		number = group->ring_next;
-	} while (number != order->group_ring);
-	return v;
-}
-
-/*
- * Free the entries of all groups of an order that can be forgotten.  Returns
- * how many.
+ * Make an entry that of a new group, without tasks, line or limit.  It has been
+ * taken out of its chain and keeps its slot and its place in the ring.  A
+ * subgroup begins at 0, which is not beyond virtual time between those of its
+ * group; a group begins at v, so that it has no credit from before.
  *
- * If nothing is ready, or no group has tasks that wait, it ends the busy period
- * first, at the highest F: groups whose tasks were cancelled or purged were
- * never served as far as they got.  Lanes know only of what claims have come
- * to: there may be none, and all was purged.
+ * The creation lock and the partition's are held exclusively.  Who looks at the
+ * fields without them sees those of the group before or of this one: such looks
+ * are hints.
  */
-static int
-reclaim_order(QueueState *queue, int class, bool nothing_ready)
-{
-	QueueOrder *order = &queue->orders[class];
-	VirtualTime v = queue_order_virtual_time(order);
-	uint32		previous;
-	uint32		last;
-	int			freed = 0;
-
-	LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-	if (order->group_ring != FAIRQ_NO_GROUP)
-	{
-		bool		waits;
-		VirtualTime highest = highest_finish(order, v, &waits);
-
-		if (nothing_ready || (!waits && queue->recovery.groups == QUEUE_KNOWN))
-		{
-			v = highest;
-			queue_order_advance(order, v, v);
-		}
-	}
-	last = previous = order->group_ring;
-	while (previous != FAIRQ_NO_GROUP)
-	{
-		uint32		number = group_entries[previous].ring_next;
-
-		if (unlink_if_idle(&group_entries[number], &v, true))
-		{
-			group_entries[previous].ring_next = group_entries[number].ring_next;
-			give_entry(number);
-			freed++;
-			if (number == previous)
-				order->group_ring = previous = FAIRQ_NO_GROUP;
-			else if (number == last)
-			{
-				order->group_ring = previous;
-				break;
-			}
-		}
-		else
-		{
-			previous = number;
-			if (number == last)
-				break;
-		}
-	}
-	LWLockRelease(&group_table->creation_lock);
-	return freed;
-}
-
-/*
- * Free the entries of groups without work, of all queues.  Returns how many.
- */
-static int
-reclaim_all(void)
-{
-	QueueState *queue;
-	int			freed = 0;
-
-	queue_state_lock_all(LW_SHARED);
-	for (int n = 0; (queue = queue_state_next(&n)) != NULL;)
-	{
-		for (int class = 0; class < queue->classes; class++)
-			freed += reclaim_order(queue, class, queue_ready_nothing(queue, class));
-	}
-	queue_state_unlock_all();
-	return freed;
-}
-
-/*
- * Free entries of groups that can be forgotten.  Returns whether there were
- * any.  It takes a look at each group, under locks that others want: so unless
- * it has to be, that is not done again soon after it was in vain.  It has not
- * to for a claim that can do without, nor for whoever has very many.
- */
-static bool
-reclaim(bool has_to)
-{
-	TimestampTz at = pg_atomic_read_u64(&group_table->reclaim_at);
-	int64		rest = settings_max_groups * RECLAIM_REST;
-	int			freed;
-
-	if (!has_to && wall_clock_ahead(at, GetCurrentTimestamp(), rest))
-		return false;
-	freed = reclaim_all();
-	if (freed <= settings_max_groups / RECLAIM_PART)
-		pg_atomic_write_u64(&group_table->reclaim_at,
-							(uint64) (GetCurrentTimestamp() + rest));
-	return freed > 0;
-}
-
-/* Make an entry that of a new group. */
 static void
 init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, VirtualTime v)
 {
-	const VirtualTime start = {0, 0};
-
-	uint64		slot = group->slot;
-	uint32		ring_next = group->ring_next;
-
 	AssertLockedExclusively(&group_table->creation_lock);
 	AssertLockedExclusively(group_table_partition(group_table_hash(key)));
-	memset(group, 0, sizeof(FairGroup));
-	group->slot = slot;
-	group->ring_next = ring_next;
-	group->key = *key;
-	group->finish = name->subgroup ? start : v;
-	group->divided = name->divided;
-	group->since = v_none;
-	group->limit = NO_LIMIT;
-	group->seconds = -1;
-	group->keylen = Min(name->len, PG_UINT16_MAX);
+	*group = (FairGroup) {
+		.key = *key,
+		.slot = group->slot,
+		.ring_next = group->ring_next,
+		.finish = name->subgroup ? (VirtualTime) {0, 0} : v,
+		.divided = name->divided,
+		.since = v_none,
+		.limit = NO_LIMIT,
+		.seconds = -1,
+		.keylen = Min(name->len, PG_UINT16_MAX),
+	};
 	memcpy(group->shown, name->text, Min(name->len, GROUP_KEY_SHOWN));
 	if (name->len > GROUP_KEY_SHOWN)
 		group_id(name->text, name->len, &group->id);
 	group->in_use = true;
 }
 
-/* How many subgroups a group has, in all classes of its queue. */
+/*
+ * How many subgroups a group has, in all classes of its queue: as many entries
+ * as it can have filled with keys that were made up.  The creation lock is held
+ * exclusively, under which the count of each is changed.
+ */
 static uint32
 subgroups_of(QueueState *queue, const GroupName *name)
 {
@@ -496,8 +356,19 @@ subgroups_of(QueueState *queue, const GroupName *name)
 
 /*
  * The entry of a group, made if there is none; of a subgroup with that of its
- * group.  NULL: there is none to be had; *many is set if its group has very
- * many.
+ * group, which is made first and counts the subgroup from then on, so that it
+ * is not the next to be forgotten.  NULL: there is none to be had; *many is set
+ * if its group has very many, for which the groups of all queues are not to be
+ * looked at again and again.
+ *
+ * The caller holds the creation lock exclusively, and no partition's.  On
+ * return the entry is in its chain and its ring, knows its limit, and is not
+ * locked; nothing is counted in it, but it stays for as long as the creation
+ * lock is held.
+ *
+ * A task that comes may be refused an entry for its subgroup: where less than
+ * half of all are free a group has at most as many as are left to others
+ * (ENTRY_NEW_TASK).  A task that is there may not.
  */
 static FairGroup *
 make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, EntryFor what,
@@ -527,7 +398,7 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, E
 			!group_table_is_half_free() &&
 			(n = subgroups_of(queue, &name_above)) >= settings_max_groups - group_table->used)
 		{
-			*many |= n > (uint32) settings_max_groups / RECLAIM_PART;
+			*many |= n > (uint32) settings_max_groups / GROUP_RECLAIM_PART;
 			return NULL;
 		}
 		/* Now, or the next entry that is wanted may be this. */
@@ -543,10 +414,16 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, E
 	}
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	init_entry(group, &key, name, v);
+
+	/*
+	 * With the creation lock held: who makes a limit goes through the
+	 * classes of its group with that lock, after the limit can be found
+	 * (in_all_classes).
+	 */
 	if (pg_atomic_read_u32(&queue->limits.entries) > 0)
 		group->limit = limit_table_find(key.queue, name, true);
-	group->hash_next = chains[hash & chain_mask];
-	chains[hash & chain_mask] = group - group_entries;
+	group->hash_next = group_chains[hash & group_chain_mask];
+	group_chains[hash & group_chain_mask] = group - group_entries;
 	check_chain(hash);
 	check_ring(&queue->orders[class], &key);
 	LWLockRelease(lock);
@@ -554,18 +431,36 @@ make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v, E
 }
 
 /*
- * Find a group, made if there is none, at virtual time v; returns with its
- * partition locked.  NULL: no entry is to be had, and none is locked.
+ * Find a group, made if there is none; returns with its partition locked
+ * exclusively.  NULL: no entry is to be had, and none is locked.
+ *
+ * *v is where a group that is made begins; NULL: at virtual time, which is read
+ * for that alone.  Who gives several tasks their places at once has read it
+ * before, so that all begin level (placement.c); who reads rows has v_none.
+ * Groups that are not beyond it may be forgotten for this one.
+ *
+ * The caller holds no lock of ours, for the directory lock and the creation
+ * lock may be taken here.  Most calls find the group in its chain, at the cost
+ * of one lock.  Else it is made with the creation lock held, and its partition
+ * is locked before that is released, so that the group is not forgotten in
+ * between.
+ *
+ * If no entry is free those of groups without work are freed, up to twice: of
+ * what goes the first time, lines and subgroups, the groups themselves go the
+ * second.  Not for a claim that can do without an entry, nor for a group that
+ * has very many subgroups, soon after that was in vain (group_forget_idle).
  */
 FairGroup *
-group_table_try_lock(QueueState *queue, int class, const GroupName *name, VirtualTime v,
+group_table_try_lock(QueueState *queue, int class, const GroupName *name, const VirtualTime *v,
 					 EntryFor what)
 {
 	GroupKey	key = key_of(queue, class, name);
 	uint32		hash = group_table_hash(&key);
 	LWLock	   *lock = group_table_partition(hash);
 	int			reclaims = 2;	/* a group goes after its subgroups and lines */
+	VirtualTime begins = v_none;
 
+	AssertNotLocked(&group_table->creation_lock);
 	for (;;)
 	{
 		FairGroup  *group;
@@ -577,21 +472,25 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 			return group;
 		LWLockRelease(lock);
 
+		/* Before entries are freed, which may end the busy period. */
+		if (reclaims == 2)
+			begins = v != NULL ? *v : queue_order_virtual_time(&queue->orders[class]);
 		LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-		group = make_entry(queue, class, name, v, what, &rests);
+		group = make_entry(queue, class, name, begins, what, &rests);
 		if (group != NULL)
 			LWLockAcquire(lock, LW_EXCLUSIVE);
 		LWLockRelease(&group_table->creation_lock);
 		if (group != NULL)
 			return group;
-		if (reclaims-- == 0 || !reclaim(!rests))
+		if (reclaims-- == 0 || !group_forget_idle(!rests))
 			return NULL;
 	}
 }
 
 /*
  * All entries are taken, or, for the subgroups of a group, as many as are left.
- * name: NULL, if the group is not known.  Fails always, with no lock of groups.
+ * name: NULL, if the group is not known.  Fails always: so the caller holds no
+ * lock of ours, and has noted what is to be undone.
  */
 void
 group_table_no_entry(const GroupName *name)
@@ -614,10 +513,10 @@ group_table_no_entry(const GroupName *name)
 
 /*
  * As group_table_try_lock, but if no entry is to be had it fails, with no lock
- * held.
+ * held and nothing changed.
  */
 FairGroup *
-group_table_lock(QueueState *queue, int class, const GroupName *name, VirtualTime v,
+group_table_lock(QueueState *queue, int class, const GroupName *name, const VirtualTime *v,
 				 EntryFor what)
 {
 	FairGroup  *group = group_table_try_lock(queue, class, name, v, what);
@@ -628,64 +527,22 @@ group_table_lock(QueueState *queue, int class, const GroupName *name, VirtualTim
 }
 
 /*
- * Lock the partition of a group that cannot be forgotten now, exclusively.
+ * As group_table_lock_number, of a number that is a hint: the group may have
+ * been forgotten, and the entry be another group's, of any queue, which the
+ * caller finds by its key or its slot.  NULL, with nothing locked, if the entry
+ * is not in use.
+ *
+ * The key says which partition it is, and may change until the creation lock is
+ * held, in shared mode; from then on the partition's lock keeps the group.
  */
 FairGroup *
-group_table_lock_number(uint32 number)
+group_table_lock_hint(uint32 number)
 {
 	FairGroup  *group = &group_entries[number];
 
-	Assert(number < group_table->free.high_water && group->in_use);
-	LWLockAcquire(group_table_partition(group_table_hash(&group->key)), LW_EXCLUSIVE);
-	return group;
-}
-
-/* A queue is gone: a group has nothing any more. */
-static void
-empty_entry(FairGroup *group)
-{
-	group->ready = 0;
-	group->pending = 0;
-	group->overflow = 0;
-	if (group->line.lane == 0)
-		return;
-	(void) group_table_lock_number(group - group_entries);
-	turn_lines_forget(group, true);
-	group_table_unlock(group);
-}
-
-static void
-forget_entry(FairGroup *group)
-{
-	if (unlink_if_idle(group, NULL, false))
-		give_entry(group - group_entries);
-}
-
-/* Do something to each group of a queue that is divided, or is not. */
-static void
-for_entries_of(int queue, bool divided, void (*work) (FairGroup *group))
-{
-	AssertLockedExclusively(&group_table->creation_lock);
-	for (uint32 i = 0; i < group_table->free.high_water; i++)
-	{
-		FairGroup  *group = &group_entries[i];
-
-		if (group->in_use && group->key.queue == queue && group->divided == divided)
-			work(group);
-	}
-}
-
-/*
- * Free the groups of a queue that is gone: subgroups first.  None of them is
- * forgotten while its limit has tasks parked in another class.
- */
-void
-group_table_forget_queue(int queue)
-{
-	LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-	for_entries_of(queue, false, empty_entry);
-	for_entries_of(queue, true, empty_entry);
-	for_entries_of(queue, false, forget_entry);
-	for_entries_of(queue, true, forget_entry);
+	AssertNotLocked(&group_table->creation_lock);
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	group = group->in_use ? group_table_lock_number(number) : NULL;
 	LWLockRelease(&group_table->creation_lock);
+	return group;
 }

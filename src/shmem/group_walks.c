@@ -7,7 +7,9 @@
  * queue: its table has another file, its rows are counted, all is purged.
  *
  * Locking: as in group_table.c.  No group is made or taken over during a walk,
- * which holds the creation lock: whoever wants a new one waits.  None fails.
+ * which holds the creation lock in shared mode: whoever wants a new one waits.
+ * Under it the partition of one group at a time is locked exclusively.  None
+ * fails.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +41,11 @@ for_groups_of(QueueState *queue, void (*work) (QueueState *queue, FairGroup *gro
 	LWLockRelease(&group_table->creation_lock);
 }
 
-/* The queue counts a task once: not at its group if that is divided. */
+/*
+ * What was counted of a group is counted off, and its line forgets the
+ * overflow.  The queue counts a task once: not at its group if that is
+ * divided.
+ */
 static void
 count_anew(QueueState *queue, FairGroup *group)
 {
@@ -52,10 +58,11 @@ count_anew(QueueState *queue, FairGroup *group)
 }
 
 /*
- * The rows of a queue are going to be read and counted; the caller has the
- * leases counted anew after this, and takes its snapshot then.  Producers wait
- * for it (queue_state_recovery_begin).  What is in flight, pending or parked
- * stays as it is.
+ * The rows of a queue are going to be read and counted; the caller has had the
+ * leases counted anew (leases_count_anew), and takes its snapshot after this:
+ * what commits from then on is counted by its backend.  Producers wait for that
+ * (queue_state_recovery_begin).  What is in flight, pending or parked stays as
+ * it is.
  */
 void
 groups_count_anew(QueueState *queue)
@@ -63,6 +70,10 @@ groups_count_anew(QueueState *queue)
 	for_groups_of(queue, count_anew);
 }
 
+/*
+ * A line lets go what is parked; of a group that is divided there is none, but
+ * in the lines of its subgroups.
+ */
 static void
 unpark(QueueState *queue, FairGroup *group)
 {
@@ -81,7 +92,10 @@ groups_unpark(QueueState *queue)
 	for_groups_of(queue, unpark);
 }
 
-/* Subgroups have tags of their own, which begin at 0. */
+/*
+ * A line is not before virtual time.  Subgroups have tags of their own, which
+ * begin at 0.  The partition is locked exclusively.
+ */
 static void
 begin_line(QueueState *queue, FairGroup *group)
 {
@@ -102,12 +116,13 @@ groups_begin_lines(QueueState *queue)
 }
 
 /*
- * Take back what a group has not been served, if it has got so far only.  What
- * subgroups owe each other stays.  A line lets go what is parked; should some
- * of that be left the lanes are read again from there.
+ * Take back what a group has not been served: it starts one task behind virtual
+ * time, unless it is before that (one may be in flight).  What subgroups owe
+ * each other stays.  A line lets go what is parked; should some of that be left
+ * the lanes are read again from there.
  */
 static void
-level_group(QueueState *queue, FairGroup *group, VirtualTime finish)
+level_group(QueueState *queue, FairGroup *group)
 {
 	VirtualTime level = virtual_time_add(queue_order_virtual_time(&queue->orders[group->key.class]),
 										 1.0, 1.0);
@@ -115,20 +130,13 @@ level_group(QueueState *queue, FairGroup *group, VirtualTime finish)
 	AssertGroupLockedExclusively(group);
 	if (group_above(group) == NULL)
 	{
-		if (virtual_time_compare(group->finish, finish) == 0 &&
-			virtual_time_compare(group->finish, level) > 0)
+		if (virtual_time_compare(group->finish, level) > 0)
 			group->finish = level;
 		if (group->line.lane != 0)
 			turn_lines_bound(group, v_none, &level);
 	}
 	if (group->line.lane != 0 && !group->divided)
 		turn_lines_unpark(group, true);
-}
-
-static void
-level_any(QueueState *queue, FairGroup *group)
-{
-	level_group(queue, group, group->finish);
 }
 
 /*
@@ -148,16 +156,20 @@ groups_level(QueueState *queue, uint32 number, VirtualTime finish)
 
 	if (number == FAIRQ_NO_GROUP)
 	{
-		for_groups_of(queue, level_any);
+		for_groups_of(queue, level_group);
 		return;
 	}
-	group = &group_entries[number];
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	if (group->in_use && group->key.queue == queue_state_number(queue))
+	group = group_table_lock_hint(number);
+	if (group == NULL)
+		return;
+	if (group->key.queue == queue_state_number(queue))
 	{
-		(void) group_table_lock_number(number);
-		level_group(queue, group, finish);
-		group_table_unlock(group);
+		VirtualTime now = group->finish;
+
+		level_group(queue, group);
+		/* It has had new ones since: they were given tags from there on. */
+		if (virtual_time_compare(now, finish) != 0)
+			group->finish = now;
 	}
-	LWLockRelease(&group_table->creation_lock);
+	group_table_unlock(group);
 }

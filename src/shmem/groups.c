@@ -11,7 +11,12 @@
  *
  * group_table.c finds and makes the entries, and says which lock guards what;
  * group_overflow.c counts what has no address, and turns.c says when that is
- * claimed.
+ * claimed; group_leases.c counts what is in flight.
+ *
+ * Locking: the lock of a group's partition guards its entry.  Each function
+ * takes it exclusively (groups_look: shared) and releases it on return.  That
+ * of the home lane is taken under it.  groups.h says what a caller may hold.
+ * Virtual time is read before, so it may have moved on.
  *
  *-------------------------------------------------------------------------
  */
@@ -97,28 +102,19 @@ one_more_ready(QueueState *queue, int class, FairGroup *group, VirtualTime v)
 /*
  * Is there an entry for a group, or could there be one?  Then there is, and it
  * stays for as long as no other group takes it over: a hint, for a task that
- * can stay scheduled while there is none.  Never fails; if all are taken it
- * looks through all groups for some to forget.
+ * can stay scheduled while there is none (placement_has_room).  Never fails; if
+ * all are taken it looks through all groups for some to forget.
+ *
+ * The caller holds no lock of ours, and has the queue's relation locked.
  */
 bool
 groups_enter(QueueState *queue, int class, const GroupName *name)
 {
-	FairGroup  *group = group_table_try_lock(queue, class, name,
-											 queue_order_virtual_time(&queue->orders[class]),
-											 ENTRY_NEW_TASK);
+	FairGroup  *group = group_table_try_lock(queue, class, name, NULL, ENTRY_NEW_TASK);
 
 	if (group != NULL)
 		group_table_unlock(group);
 	return group != NULL;
-}
-
-/*
- * Are there so few that no group is refused an entry for a subgroup?
- */
-bool
-groups_are_few(void)
-{
-	return group_table_is_half_free();
 }
 
 /*
@@ -144,7 +140,7 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 		   bool may_overflow, GroupTag *tag)
 {
 	VirtualTime v = tag->start;
-	FairGroup  *group = group_table_lock(queue, class, name, v, ENTRY_NEW_TASK);
+	FairGroup  *group = group_table_lock(queue, class, name, &v, ENTRY_NEW_TASK);
 	bool		in_line = false;
 	bool		overflow;
 
@@ -153,6 +149,12 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 	/* Its counts say that it has no overflow; the line knows better. */
 	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0)
 		in_line = !turn_lines_end(group);
+
+	/*
+	 * In order: whatever has room would overtake what waits.  Tasks that are
+	 * pending are of transactions that have not ended, whose tasks come
+	 * first if they commit.
+	 */
 	overflow = name->subgroup || (may_overflow &&
 		(in_line || group->overflow > 0 || group->pending > 0 ||
 		 group->ready >= queue->published.max_ready_per_group ||
@@ -192,7 +194,7 @@ groups_tag_first(QueueState *queue, int class, const GroupName *name, uint32 ord
 				 GroupTag *tag)
 {
 	VirtualTime v = tag->start;
-	FairGroup  *group = group_table_lock(queue, class, name, v, ENTRY_KNOWN_TASK);
+	FairGroup  *group = group_table_lock(queue, class, name, &v, ENTRY_KNOWN_TASK);
 
 	Assert(class >= 0 && class < queue->classes);
 	tag->group = group - group_entries;
@@ -203,390 +205,68 @@ groups_tag_first(QueueState *queue, int class, const GroupName *name, uint32 ord
 }
 
 /*
- * A task is leased, or about to be, whose group has no entry.  That will not do
- * where groups have limits, for it would not be counted: fails then.  If it is
- * leased already the caller has noted that, so that the lease ends with the
- * transaction.
- *
- * Looked at again when it is leased.  Whoever gives groups limits first says
- * so (limits.entries), and then looks for such leases, if there may be any
- * (limits.strangers, group_settings_adopt): one of the two sees the other, for
- * each writes before it looks, and has a full barrier between the two.
- */
-void
-groups_check_unknown(QueueState *queue)
-{
-	pg_memory_barrier();
-	if (limit_table_by_default(&queue->limits) ||
-		pg_atomic_read_u32(&queue->limits.entries) > 0)
-		group_table_no_entry(NULL);
-}
-
-/*
- * Note what the order has served by now, with what this claim has not told it
- * yet.  Since when a group that was read from rows has work is known only now.
- */
-static inline void
-note_leased(const QueueOrder *order, FairGroup *group, const FairqAddress *address,
-			const GroupLease *lease, double cost)
-{
-	double		before = ((volatile const QueueOrder *) order)->served_cost + lease->before;
-
-	AssertGroupLockedExclusively(group);
-	if (unlikely(group->since.whole == v_none.whole))
-	{
-		group->since.whole = address->block;
-		group->since.fraction = address->fraction;
-		group->since_cost = before;
-	}
-	group->leased_cost = before + cost;
-}
-
-/* The limits of a group, and of that above it.  Returns whether it has any. */
-static inline bool
-limits_of(const FairGroup *group, uint32 limits[LIMIT_LEVELS])
-{
-	const FairGroup *above = group_above(group);
-
-	limits[0] = group->limit;
-	limits[1] = above == NULL ? NO_LIMIT : above->limit;
-	return limits[0] != NO_LIMIT || limits[1] != NO_LIMIT;
-}
-
-/*
- * If a level of a group that is locked has no limit, though defaults say that
- * it has one, that is made.  Returns whether it was; then the group is not
- * locked any more, and is to be looked up anew.  *crowded: there is no room
- * for that of a subgroup, and its group waits.  Fails if there is no room for
- * any limit.
- */
-static bool
-joins(QueueState *queue, FairGroup *group, const GroupName *name, bool *crowded)
-{
-	FairGroup  *lacks = NULL;
-	GroupName	above;
-
-	*crowded = false;
-
-	FOR_LEVELS(level, group)
-	{
-		if (level->limit == NO_LIMIT && limit_settings_limit(group_defaults(queue, level)))
-			lacks = level;
-	}
-	if (lacks == group && group_above(group) != NULL)
-		*crowded = limit_table_is_crowded(group_above(group)->limit);
-	if (lacks == NULL || *crowded)
-		return false;
-	group_table_unlock(group);
-	if (lacks != group)
-	{
-		above = group_name_above(name);
-		name = &above;
-	}
-	limited_groups_join(queue, name);
-	return true;
-}
-
-/*
- * A task of a group is going to be leased, of this age; its row is at tid, and
- * locked.  The caller fills in cost and of_overflow of *lease, as the row
- * says, what this claim has been charged before, and the limits that have kept
- * room for the task, or NO_LIMIT. *lease says then which group that is, which
- * is not forgotten until the lease ends, and what the task is charged, by the
- * group's weight.  What was kept by other limits, which the group had before,
- * the caller gives up; or all, if the task is not leased.
- *
- * The group counts the lease before there is one, and its limits do: so no two
- * claims take the last that it may have.  The caller undoes that with
- * groups_lease_refused if the lease is not granted.
- *
- * Returns false if the group is at its limit; then nothing is counted, and
- * lease->limits are those that it has.  Fails, with nothing counted, where
- * groups have limits and there is no entry for the group or for its limit.
- */
-bool
-groups_lease_begins(QueueState *queue, const FairqAddress *address,
-					const ItemPointerData *tid, const GroupName *name,
-					TimestampTz enqueued_at, GroupLease *lease)
-{
-	FairGroup  *group;
-	FairGroup  *whole;
-	bool		may = true;
-	bool		crowded = false;
-	bool		of_overflow = lease->of_overflow;
-	uint32		reserved[LIMIT_LEVELS];
-	double		cost = lease->cost;
-	int			class = address->class;
-
-	Assert(class < queue->classes);
-	memcpy(reserved, lease->limits, sizeof(reserved));
-	/* Until it has the limits that it is to have by default. */
-	do
-	{
-		group = group_table_try_lock(queue, class, name,
-									 queue_order_virtual_time(&queue->orders[class]),
-									 limit_table_by_default(&queue->limits) ||
-									 pg_atomic_read_u32(&queue->limits.entries) > 0 ?
-									 ENTRY_KNOWN_TASK : ENTRY_UNCOUNTED);
-	} while (unlikely(group != NULL && limit_table_by_default(&queue->limits) &&
-					  joins(queue, group, name, &crowded)));
-	lease->cost = 0;
-	lease->counted = queue_state_is_counted(queue, tid);
-	if (group == NULL)
-	{
-		/*
-		 * Other groups have taken all the entries.  The task is there, and to
-		 * be claimed: only where groups may have limits it has to be counted.
-		 */
-		pg_atomic_write_u32(&queue->limits.strangers, 1);
-		groups_check_unknown(queue);
-		lease->group = FAIRQ_NO_GROUP;
-		lease->limits[0] = lease->limits[1] = NO_LIMIT;
-		lease->counted = false;
-		lease->charge = cost / queue->limits.defaults.weight;
-		return true;
-	}
-	whole = group_whole(group);
-	if (limits_of(group, lease->limits))
-		may = !crowded && group_limits_take(lease->limits, reserved);
-	cost = group_charge(queue, group, cost);
-	if (may)
-	{
-		note_leased(&queue->orders[class], whole, address, lease, cost);
-		FOR_LEVELS(level, group)
-		{
-			level->leased++;
-			level->served++;
-			level->served_cost += cost;
-			level->head_time = Max(level->head_time, enqueued_at);
-		}
-		lease->cost = cost;
-		if (likely(lease->counted && !of_overflow))
-			group_table_count_ready(queue, group, -1);
-	}
-	lease->group = group - group_entries;
-	lease->charge = cost / group_weight(queue, whole);
-	group_table_unlock(group);
-	return may;
-}
-
-/*
- * Another claim has a lease on the task, or the session is over: all counts
- * are as they were before groups_lease_begins, but for room that was kept for
- * the task, which is used up.  The limits are those that the group has now:
- * one that it was told meanwhile has counted this task, too.  Never fails.
- */
-void
-groups_lease_refused(const GroupLease *lease)
-{
-	FairGroup  *group;
-	uint32		limits[LIMIT_LEVELS];
-
-	if (lease->group == FAIRQ_NO_GROUP)
-		return;
-	group = group_table_lock_number(lease->group);
-	(void) limits_of(group, limits);
-	FOR_LEVELS(level, group)
-	{
-		level->leased--;
-		level->served--;
-		level->served_cost -= lease->cost;
-	}
-	if (lease->counted && !lease->of_overflow)
-		group_table_count_ready(queue_state_by_number(group->key.queue), group, 1);
-	group_table_unlock(group);
-	for (int i = 0; i < LIMIT_LEVELS; i++)
-		group_limits_give(limits[i], true);
-}
-
-/* Of what a task took, how much goes into what the next is charged. */
-#define NEW_SECONDS		0.1
-
-/*
- * A lease has ended that ran for so many microseconds; run < 0: its task was
- * not worked on.  charged is how long of that it took of its worker's time, in
- * microseconds: under charge 'seconds' what the group's next tasks are
- * charged, averaged over some.  FAIRQ_NO_GROUP: the lease counts for none.
- *
- * The lease is not the group's any more, and the caller holds no lock of
- * groups, lanes or leases: the group goes on if it has waited for this, which
- * takes its lane's.  Then the entry may be another group's.  Never fails:
- * called at the end of transactions.
- */
-void
-groups_lease_ends(uint32 number, int64 run, int64 charged)
-{
-	FairGroup  *group;
-	uint32		limits[LIMIT_LEVELS];
-
-	if (number == FAIRQ_NO_GROUP)
-		return;
-	group = group_table_lock_number(number);
-	/* The limits first: a group with tasks in flight keeps its own. */
-	(void) limits_of(group, limits);
-	FOR_LEVELS(level, group)
-	{
-		double		seconds = charged / (double) USECS_PER_SEC;
-
-		level->leased--;
-		if (run < 0)
-			continue;
-		level->run_time += run;
-		level->seconds = level->seconds < 0 ? seconds :
-			level->seconds + NEW_SECONDS * (seconds - level->seconds);
-	}
-	group_table_unlock(group);
-	for (int i = 0; i < LIMIT_LEVELS; i++)
-		group_limits_give(limits[i], false);
-}
-
-/*
- * A lease is found whose group was not known.  Returns that, which counts it
- * from now on, and so do its limits, whether they have room or not.  The
- * caller tells the lease (leases_adopt); or takes it back, with
- * groups_lease_ends.  Fails if there is no entry.
+ * A row of a group was written with SQL.  With an address it counts as ready
+ * from now on; its tag is the row's own, and F stays.  Of the overflow it is
+ * pending, for which the group is not forgotten.  The caller notes at once what
+ * ends either (pending_row_written, group_overflow_ends).  Returns the group;
+ * fails, with nothing changed, if there is no entry.
  */
 uint32
-groups_adopt_lease(QueueState *queue, int class, const GroupName *name)
+groups_begin_row(QueueState *queue, int class, const GroupName *name, bool of_overflow)
 {
-	FairGroup  *group = group_table_lock(queue, class, name,
-										 queue_order_virtual_time(&queue->orders[class]),
-										 ENTRY_KNOWN_TASK);
-
-	FOR_LEVELS(level, group)
-	{
-		level->leased++;
-		if (level->limit != NO_LIMIT)
-			limit_table_adopt(level->limit);
-	}
-	group_table_unlock(group);
-	return group - group_entries;
-}
-
-/*
- * A task of the overflow is leased.  The lock of its lease is held, here and
- * in the next two: so who looks under that lock finds the task leased or
- * counted, not both and not neither.  None of the three fails; the group has
- * the task in flight, or counted, and so is not forgotten.
- */
-void
-groups_leased(uint32 number)
-{
-	FairGroup  *group = group_table_lock_number(number);
-
-	group_table_count_overflow(group, -1);
-	group_table_unlock(group);
-}
-
-/*
- * A lease has ended, and its task is as it was before: ready, at its old place
- * or at another one, or in the overflow.  Before the group is told that it has
- * one less in flight (groups_lease_ends), so that it is not forgotten between
- * the two.  In the overflow it needs a line; the caller offers it to that.
- */
-void
-groups_given_back(int queue_number, uint32 number, bool of_overflow)
-{
-	QueueState *queue = queue_state_by_number(queue_number);
-	FairGroup  *group = group_table_lock_number(number);
+	FairGroup  *group = group_table_lock(queue, class, name, NULL, ENTRY_KNOWN_TASK);
 
 	if (of_overflow)
-	{
-		group_table_count_overflow(group, 1);
-		turn_lines_begin(queue, group);
-	}
+		group->pending++;
 	else
+	{
+		group_head_came(group, GetCurrentTimestamp(), false);
 		group_table_count_ready(queue, group, 1);
-	group_table_unlock(group);
-}
-
-/*
- * A task was removed that was not leased.
- */
-void
-groups_removed(int queue_number, uint32 number, bool of_overflow)
-{
-	QueueState *queue = queue_state_by_number(queue_number);
-	FairGroup  *group = group_table_lock_number(number);
-
-	if (of_overflow)
-		group_table_count_overflow(group, -1);
-	else
-		group_table_count_ready(queue, group, -1);
-	group_table_unlock(group);
-}
-
-/*
- * n tasks of a group are ready, or (n < 0) are not after all: rows that were
- * written with an address, or removed.  They count as ready until then, for
- * which the group is not forgotten.  Never fails: called at the end of
- * transactions.
- */
-void
-groups_written(QueueState *queue, uint32 number, int n)
-{
-	FairGroup  *group = group_table_lock_number(number);
-
-	group_table_count_ready(queue, group, n);
-	group_table_unlock(group);
-}
-
-/*
- * A row of a group was written with SQL, with an address: it counts as ready
- * from now on, and the caller notes what undoes that (pending_row_written).
- * Its tag is the row's own: F stays.  Returns its group; fails if there is no
- * entry.
- */
-uint32
-groups_begin_row(QueueState *queue, int class, const GroupName *name)
-{
-	FairGroup  *group = group_table_lock(queue, class, name,
-										 queue_order_virtual_time(&queue->orders[class]),
-										 ENTRY_KNOWN_TASK);
-
-	group_table_count_ready(queue, group, 1);
+	}
 	group_table_unlock(group);
 	return group - group_entries;
 }
 
 /*
  * The task, or several in a row, was not enqueued after all.  If the group has
- * had no task since, it has its tag back; else there is a gap.  ready: how
- * many were counted as ready; 0 of a task that is removed, which is counted
- * off apart.  Never fails: called at the end of transactions.
+ * had no task since, it has its tag back; else there is a gap, which costs the
+ * group as much as the task would have.  ready: how many were counted as ready;
+ * 0 of a task that is removed, which is counted off apart.
+ *
+ * slot is that of the group when it gave the tag, by which it is known to be
+ * still that group: the entry may be another's by now, and then nothing was
+ * left to give back.  Takes the creation lock in shared mode, then the
+ * partition's, and the home lane's under that.  Never fails: called at the end
+ * of transactions.
  */
 void
 groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
 			 int ready)
 {
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_hint(number);
 
-	/*
-	 * The entry may be another group's by now, and its key may change until
-	 * the creation lock is held.  Shared: no entry is made or taken over.
-	 */
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	if (group->in_use && group->slot == slot)
+	if (group == NULL)
+		return;
+	/* A slot is one group's at a time: another group here has another one. */
+	if (group->slot == slot)
 	{
-		QueueState *queue = queue_state_by_number(group->key.queue);
-
-		(void) group_table_lock_number(number);
 		if (virtual_time_compare(group->finish, finish) == 0)
 		{
 			group->finish = start;
 			if (unlikely(group->line.lane != 0))
 				turn_lines_untag(group, start, finish);
 		}
-		group_table_count_ready(queue, group, -ready);
-		group_table_unlock(group);
+		group_table_count_ready(queue_state_by_number(group->key.queue), group, -ready);
 	}
-	LWLockRelease(&group_table->creation_lock);
+	group_table_unlock(group);
 }
 
 /*
- * How far a group has got: all of *tag but start.  Returns false if there is
- * no such group, or it was forgotten.  No lock is held on return: what is done
- * by the number then has to allow for the entry being another group's.
+ * How far a group has got: all of *tag but start.  Returns false if there is no
+ * such group, or it was forgotten; then *tag is as it was.  Takes the
+ * partition's lock in shared mode, and under it none: the weight is of a moment
+ * ago.  No lock is held on return: what is done by the number then has to allow
+ * for the entry being another group's (group_table_lock_hint).
  */
 bool
 groups_look(QueueState *queue, int class, const GroupName *name,
@@ -637,10 +317,10 @@ groups_refund(QueueState *queue, int class, uint32 number, double cost)
 }
 
 /*
- * A row says that a group has a task of this address and cost.  leased: the
- * task is leased.  A slot that none of us gave out, because the row was
- * written with SQL, is not taken over: it breaks ties, and needs to be no
- * more.  Nor is such a tag, see virtual_time.h.
+ * A row says that a group has a task of this address and cost, which came
+ * then.  leased: it is leased.  A slot that none of us gave out, because the
+ * row was written with SQL, is not taken over: it breaks ties, and needs to be
+ * no more.  Nor is such a tag, see virtual_time.h.
  *
  * For the backend that reads a queue's rows (recovery.c), which producers wait
  * for, not claims.  A group that is new begins before all tags, and so with
@@ -648,16 +328,17 @@ groups_refund(QueueState *queue, int class, uint32 number, double cost)
  */
 void
 groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *name,
-			   double cost, bool leased)
+			   double cost, TimestampTz enqueued_at, bool leased)
 {
 	int			class = address->class;
 	uint64		slot = address->slot;
 	VirtualTime start = {address->block, address->fraction};
-	FairGroup  *group = group_table_lock(queue, class, name, v_none, ENTRY_KNOWN_TASK);
+	FairGroup  *group = group_table_lock(queue, class, name, &v_none, ENTRY_KNOWN_TASK);
 	FairGroup  *whole = group_whole(group);
 	VirtualTime finish;
 
 	finish = virtual_time_add(start, cost, group_weight(queue, whole));
+	/* Of several rows the last counts: F is where the next task begins. */
 	if (start.whole < FAIRQ_TAGS_GROUPS &&
 		virtual_time_compare(whole->finish, finish) < 0)
 	{
@@ -667,6 +348,7 @@ groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *
 		if (whole->line.lane != 0)
 			turn_lines_bound(whole, finish, NULL);
 	}
+	group_head_came(group, enqueued_at, !leased);
 	if (!leased)
 		group_table_count_ready(queue, group, 1);
 	group_table_unlock(group);

@@ -18,7 +18,9 @@
  * minute: they take up to a fifth of a worker's time.  The few that are named
  * are looked at meanwhile.
  *
- * Locking: a spinlock, so that all may be told at the end of a transaction.
+ * Locking: a spinlock guards all of HeldLooks, so that all may be told at the
+ * end of a transaction.  What a pass does to a walk it does under the
+ * maintenance lock of its queue: there is one walk at a time.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +42,8 @@ static const int64 put_off_for[HELD_AGAIN_COUNT] = {
 #define WALK_REST_MAX	USECS_PER_MINUTE
 
 /*
- * Remember a task by name.  Returns false if there is no room.
+ * Remember a task by name, unless it is.  Returns false if there is no room.
+ * The mutex is held.
  */
 static bool
 remember(int64 *tasks, int *count, int64 task)
@@ -58,22 +61,15 @@ remember(int64 *tasks, int *count, int64 task)
 }
 
 /*
- * Note a task by name, or else in *from, where a walk begins or goes on.
+ * Note a task by name, if it is that one alone (not all) and there is room; or
+ * else in *from that a walk begins, or goes on, there or before.
  */
 static void
-note(HeldLooks *looks, int64 task, int64 *from)
+note(HeldLooks *looks, int64 task, bool all, int64 *from)
 {
 	SpinLockAcquire(&looks->mutex);
-	if (!remember(looks->tasks, &looks->count, task))
+	if (all || !remember(looks->tasks, &looks->count, task))
 		*from = Min(*from, task);
-	SpinLockRelease(&looks->mutex);
-}
-
-static void
-note_from(HeldLooks *looks, int64 task, int64 *from)
-{
-	SpinLockAcquire(&looks->mutex);
-	*from = Min(*from, task);
 	SpinLockRelease(&looks->mutex);
 }
 
@@ -98,22 +94,13 @@ held_looks_init(HeldLooks *looks)
 
 /*
  * A held task may have nothing before it any more: have a pass look at it, by
- * name or in its next walk.  Never fails.  The caller has the worker come.
+ * name or in its next walk; or at all held tasks from that id on.  Never fails.
+ * The caller has the worker come.
  */
 void
-held_looks_add(HeldLooks *looks, int64 task)
+held_looks_add(HeldLooks *looks, int64 task, bool all)
 {
-	note(looks, task, &looks->next_from);
-}
-
-/*
- * Have a pass look at all held tasks from an id on.  Never fails.  The caller
- * has the worker come.
- */
-void
-held_looks_add_from(HeldLooks *looks, int64 from)
-{
-	note_from(looks, from, &looks->next_from);
+	note(looks, task, all, &looks->next_from);
 }
 
 /*
@@ -150,7 +137,7 @@ held_looks_put_off(HeldLooks *looks, int64 task, bool named, HeldAgain why, Time
 
 /*
  * Take up what was put off until now: names as far as there is room, and the
- * others with a walk, unless one is under way or rests.
+ * others with a walk, unless one is under way or rests.  The mutex is held.
  */
 static void
 take_up(HeldLooks *looks, HeldPutOff *put_off, TimestampTz now)
@@ -231,21 +218,16 @@ held_looks_rest(HeldLooks *looks, TimestampTz now)
 }
 
 /*
- * A pass has taken a task, and has not looked at it after all.
+ * A pass has taken a task, and has not looked at it after all: it is looked at
+ * the next time, by name or in the walk that goes on.  Or (all) what the walk
+ * has come to since that id was rolled back: the walk goes on from there, or a
+ * new one begins.  Also called when the pass has rolled back, and then without
+ * the maintenance lock.
  */
 void
-held_looks_put_back(HeldLooks *looks, int64 task)
+held_looks_put_back(HeldLooks *looks, int64 task, bool all)
 {
-	note(looks, task, &looks->walk_from);
-}
-
-/*
- * What the walk has come to since an id was rolled back.
- */
-void
-held_looks_walk_anew(HeldLooks *looks, int64 from)
-{
-	note_from(looks, from, &looks->walk_from);
+	note(looks, task, all, &looks->walk_from);
 }
 
 /*

@@ -4,6 +4,9 @@
  *	  Held tasks of a queue: at which a pass is to look, and when; and whether any
  *	  task waits for the end of another one.
  *
+ * Both are parts of a queue's state (queue_state.h); each structure says what
+ * guards it.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef FAIRQ_HELD_LOOKS_H
@@ -25,7 +28,12 @@ typedef enum HeldAgain
 
 #define HELD_AGAIN_COUNT	(HELD_FAILED + 1)
 
-/* Tasks that are to be looked at once more. */
+/*
+ * Tasks that are to be looked at once more, for one reason: some by name, and
+ * all from an id on.  The mutex of the queue's HeldLooks guards it.  at is
+ * DT_NOEND if and only if count is 0; walk_at is DT_NOEND if and only if from
+ * is PG_INT64_MAX.
+ */
 typedef struct HeldPutOff
 {
 	TimestampTz at;				/* when, by name; DT_NOEND: there are none */
@@ -40,6 +48,10 @@ typedef struct HeldPutOff
  * What is to be looked at, by name or in a walk over all that is held.
  * Whoever writes has the mutex.  A walk is the pass's, which has the
  * maintenance lock.
+ *
+ * A task that may have nothing before it any more is named in tasks or put_off,
+ * or its id is not below walk_from, next_from or the from of a put_off, or a
+ * pass has taken it and puts it back if it rolls back: so none is forgotten.
  */
 typedef struct HeldLooks
 {
@@ -55,17 +67,19 @@ typedef struct HeldLooks
 	HeldPutOff	put_off[HELD_AGAIN_COUNT];
 } HeldLooks;
 
-/* held_looks.c */
+/*
+ * held_looks.c.  All but held_looks_init and held_looks_next take the mutex, so
+ * the caller holds no spinlock.  None fails: a transaction may call them when
+ * it has ended.
+ */
 extern void held_looks_init(HeldLooks *looks);
-extern void held_looks_add(HeldLooks *looks, int64 task);
-extern void held_looks_add_from(HeldLooks *looks, int64 from);
+extern void held_looks_add(HeldLooks *looks, int64 task, bool all);
 extern void held_looks_put_off(HeldLooks *looks, int64 task, bool named, HeldAgain why,
 							   TimestampTz now);
 extern int	held_looks_take(HeldLooks *looks, TimestampTz now, int64 *tasks, int64 *from);
 extern void held_looks_walked(HeldLooks *looks, int64 from);
 extern void held_looks_rest(HeldLooks *looks, TimestampTz now);
-extern void held_looks_walk_anew(HeldLooks *looks, int64 from);
-extern void held_looks_put_back(HeldLooks *looks, int64 task);
+extern void held_looks_put_back(HeldLooks *looks, int64 task, bool all);
 extern void held_looks_hurry(HeldLooks *looks);
 extern TimestampTz held_looks_next(const HeldLooks *looks);
 
@@ -73,6 +87,7 @@ extern TimestampTz held_looks_next(const HeldLooks *looks);
 /* Bits of a queue; tasks share them by their ids. */
 #define SUCCESSOR_BITS	32768
 
+/* A filter: the bit of a task that has successors is set, and any with it. */
 typedef struct SuccessorBits
 {
 	pg_atomic_uint32 any;		/* one is set */

@@ -30,36 +30,38 @@
 static uint32 looks = 0;
 
 /*
- * The entry number i of a run comes after the one before it, and is not the
- * entry of a turn: what is taken out of a line is never put into a window.
+ * The entry number i of the window comes after the one before it, and is not
+ * the entry of a turn: what is taken out of a line is never put into a window.
  */
 static void
-check_entry(const LaneRun *run, const LaneEntry *entries, int i)
+check_entry(const Lane *lane, int i)
 {
-	const LaneEntry *entry = &entries[run->head + i];
+	const LaneEntry *entry = &lane->entries[lane->window.head + i];
 
 	Assert(!lanes_entry_is_turn(entry));
 	Assert(i == 0 || lanes_compare(entry - 1, entry) < 0);
 }
 
-/* A run is in its array; all of its entries are looked at, or its ends. */
+/* The window is in its array; all of its entries are looked at, or its ends. */
 static void
-check_run(const LaneRun *run, const LaneEntry *entries, int size, bool all)
+check_window(const Lane *lane, bool all)
 {
+	const LaneRun *run = &lane->window;
 	int			ends = Min(CHECK_AT_ENDS, run->count);
 
 	Assert(run->count >= 0 && run->head >= 0);
-	Assert(run->head + run->count <= size);
+	Assert(run->head + run->count <= LANE_WINDOW);
 	for (int i = 0; i < (all ? run->count : ends); i++)
-		check_entry(run, entries, i);
+		check_entry(lane, i);
 	for (int i = run->count - ends; i < run->count; i++)
-		check_entry(run, entries, i);
+		check_entry(lane, i);
 }
 
 /*
  * Doubts are of different transactions, but for those without one, which the
  * next look at the doubts resolves.  Only what a known transaction does can
- * have been counted.
+ * have been counted: of one without, the queue is counted anew at once
+ * (lane_doubts_add).
  */
 static void
 check_doubts(const Lane *lane)
@@ -76,7 +78,9 @@ check_doubts(const Lane *lane)
 
 /*
  * A lane that is locked, in whatever mode, is as it should be.  The heap of its
- * turns is not walked along: turns.c sees to its order.
+ * turns is not walked along: turns.c sees to its order.  Called where the lock
+ * is let go after a change, so that what is wrong is found by who has done it.
+ * One look in CHECK_ALL_EVERY is at the whole window.
  */
 void
 lane_check(const Lane *lane)
@@ -87,7 +91,7 @@ lane_check(const Lane *lane)
 	Assert(lane->in_use);
 	Assert(lane->queue >= 0 && lane->queue < settings_max_queues);
 	Assert(lane->bucket < FAIRQ_MAX_BUCKETS && lane->class < FAIRQ_CLASSES);
-	check_run(&lane->window, lane->entries, LANE_WINDOW, all);
+	check_window(lane, all);
 	Assert((lane->turns == NULL) == (lane->turn_view == LANE_EMPTY));
 	check_doubts(lane);
 	if (lane->window.count > 0 && !lane->complete && !lane->refilling)

@@ -7,7 +7,11 @@
  * statement may fail before its triggers are fired.  So the lane remembers
  * such rows, as doubts, and claims look again when the transaction has ended.
  *
- * Locking: lane->lock.
+ * Locking: lane->lock guards a lane's doubts.  All functions here take it
+ * themselves, and under it the spinlock of an order (queue_order_overflow_lost)
+ * at most; the worker and those who wait are told when it is released.
+ *
+ * Race 13: a prepared transaction ends, and no function of ours is called.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,6 +31,12 @@
  * transaction the first is remembered.  counted: it is prepared, and what it
  * does was counted, so that the queue has to be counted anew if it is rolled
  * back.
+ *
+ * On return the lane has a doubt of xid that begins at place or before; or, if
+ * there was no room, one without a transaction, which is resolved at each
+ * look.  The worker is woken to look.  The caller holds no lock of a lane.
+ * Never fails: called when a transaction is prepared, after which nothing may
+ * fail.
  */
 void
 lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool counted)
@@ -35,9 +45,10 @@ lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool coun
 	LaneDoubt  *doubt = NULL;
 	int64		task = lanes_entry_task(place);
 
+	AssertNotLocked(&lane->lock);
 	/* No index has the place of a task of the overflow. */
 	if (lanes_entry_is_turn(place))
-		lane_entry_set_last(&first);
+		first = lane_entry_last;
 	ItemPointerSet(&first.tid, 0, 0);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < lane->doubt_count && doubt == NULL; i++)
@@ -48,10 +59,7 @@ lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool coun
 	if (doubt == NULL && lane->doubt_count < LANE_DOUBTS)
 	{
 		doubt = &lane->doubts[lane->doubt_count++];
-		doubt->xid = xid;
-		doubt->place = first;
-		doubt->task = 0;
-		doubt->counted = false;
+		*doubt = (LaneDoubt) {.xid = xid, .place = first};
 	}
 	else if (doubt == NULL)
 	{
@@ -81,24 +89,24 @@ lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool coun
 
 /*
  * A transaction is in doubt that has changed what is counted, and perhaps no
- * row with a place: the first lane remembers it.  Returns false if there is
- * none.
+ * row with a place: the first lane of a set remembers it.  Returns false if
+ * the set has no lane; then the caller has the queue counted anew.
  */
 bool
 lane_doubts_add_transaction(const LaneSet *set, TransactionId xid)
 {
 	int			bucket = 0;
 	Lane	   *lane = lanes_next(set, &bucket);
-	LaneEntry	end = {0};
 
-	lane_entry_set_last(&end);
 	if (lane != NULL)
-		lane_doubts_add(lane, xid, &end, true);
+		lane_doubts_add(lane, xid, &lane_entry_last, true);
 	return lane != NULL;
 }
 
 /*
- * Copy the doubts of a lane.  Returns how many.
+ * Copy the doubts of a lane.  Returns how many; doubts has room for
+ * LANE_DOUBTS.  A doubt that is added meanwhile may be missed: it is looked at
+ * the next time.
  */
 int
 lane_doubts_copy(Lane *lane, LaneDoubt *doubts)
@@ -118,13 +126,15 @@ lane_doubts_copy(Lane *lane, LaneDoubt *doubts)
 
 /*
  * The transaction of a doubt has ended, or may have: look at the row again.
+ *
+ * doubt is a copy (lane_doubts_copy).  The lane's own goes if it still begins
+ * at the same place; if not, rows were added to it meanwhile, and it stays for
+ * the next look.  On return the index is read again from the place on, and the
+ * overflow from the task on, and those who wait were told.  Never fails.
  */
 void
 lane_doubts_resolve(Lane *lane, const LaneDoubt *doubt)
 {
-	LaneEntry	end;
-
-	lane_entry_set_last(&end);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < lane->doubt_count; i++)
 	{
@@ -137,7 +147,7 @@ lane_doubts_resolve(Lane *lane, const LaneDoubt *doubt)
 				queue_order_overflow_lost(queue_state_by_number(lane->queue), lane->class,
 										  other->task);
 			lane->doubts[i] = lane->doubts[--lane->doubt_count];
-			if (lanes_compare(&doubt->place, &end) < 0)
+			if (lanes_compare(&doubt->place, &lane_entry_last) < 0)
 				lanes_cut(lane, &doubt->place);
 			break;
 		}

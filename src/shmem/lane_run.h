@@ -3,8 +3,14 @@
  * lane_run.h
  *	  Sorted runs of a lane's entries.
  *
- * A lane has one, its window.  The caller has the lane locked, exclusively if
- * the run is changed.  Nothing in here allocates or fails.
+ * A lane has one, its window, in an array of LANE_WINDOW entries.  The caller
+ * holds the lane's lock, exclusively if the run is changed; LaneRun says what
+ * holds of a run before and after each of these.  Nothing in here allocates or
+ * fails.
+ *
+ * An array will do: a window is short, what comes mostly belongs at its end,
+ * and what goes is at its front.  What comes in between costs a copy of half a
+ * window at most, which is eight kilobytes.
  *
  * The run is somewhere in its array: what is taken leaves room in front of it,
  * what is entered moves the shorter side.  So neither costs more than a copy
@@ -18,12 +24,14 @@
 #include "shmem/lanes.h"
 
 /*
- * The index in entries[] of a run's first entry not before place; if there is
- * none, that behind its last.
+ * The index in entries[] of the window's first entry not before place; if there
+ * is none, that behind its last.
  */
 static pg_attribute_always_inline int
-lane_run_find(const LaneRun *run, const LaneEntry *entries, const LaneEntry *place)
+lane_run_find(const Lane *lane, const LaneEntry *place)
 {
+	const LaneRun *run = &lane->window;
+	const LaneEntry *entries = lane->entries;
 	int			low = run->head;
 	int			high = run->head + run->count;
 
@@ -44,37 +52,30 @@ lane_run_find(const LaneRun *run, const LaneEntry *entries, const LaneEntry *pla
 }
 
 /*
- * Is there an entry at a place, where lane_run_find() says it would be?
- */
-static inline bool
-lane_run_has(const LaneRun *run, const LaneEntry *entries, int at, const LaneEntry *place)
-{
-	return at < run->head + run->count && lanes_compare(&entries[at], place) == 0;
-}
-
-/*
- * Enter a place into a run that has room in its array of size entries, unless
- * it is there: a task may be offered twice, and read in the index besides.
+ * Enter a place into the window, which has room in its array, unless it is
+ * there: a task may be offered twice, and read in the index besides.
  */
 static inline void
-lane_run_enter(LaneRun *run, LaneEntry *entries, int size, const LaneEntry *place)
+lane_run_enter(Lane *lane, const LaneEntry *place)
 {
+	LaneRun    *run = &lane->window;
+	LaneEntry  *entries = lane->entries;
 	int			at;
 	int			end;
 
-	Assert(run->count >= 0 && run->count < size);
-	Assert(run->head >= 0 && run->head + run->count <= size);
+	Assert(run->count >= 0 && run->count < LANE_WINDOW);
+	Assert(run->head >= 0 && run->head + run->count <= LANE_WINDOW);
 	/* What was taken leaves room in front: move it to the end in one go. */
-	if (run->head > 0 && run->head + run->count == size)
+	if (run->head > 0 && run->head + run->count == LANE_WINDOW)
 	{
 		memmove(entries, &entries[run->head], run->count * sizeof(LaneEntry));
 		run->head = 0;
 	}
 
 	/* There is room at its end now, or it ends before the array does. */
-	at = lane_run_find(run, entries, place);
+	at = lane_run_find(lane, place);
 	end = run->head + run->count;
-	if (lane_run_has(run, entries, at, place))
+	if (at < end && lanes_compare(&entries[at], place) == 0)
 		return;
 	if (run->head > 0 && at - run->head < end - at)
 	{
@@ -90,12 +91,16 @@ lane_run_enter(LaneRun *run, LaneEntry *entries, int size, const LaneEntry *plac
 }
 
 /*
- * n entries were taken from the front of a run.  Copy them before: what is
- * entered next may take their room.
+ * n entries were taken from the front of the window.  Copy them before: what is
+ * entered next may take their room.  A window that is empty begins at the front
+ * of its array again, so that it has room for as many as there may be without
+ * being moved.
  */
 static inline void
-lane_run_taken(LaneRun *run, int n)
+lane_run_taken(Lane *lane, int n)
 {
+	LaneRun    *run = &lane->window;
+
 	Assert(n >= 0 && n <= run->count);
 	run->count -= n;
 	run->head = (run->count == 0) ? 0 : run->head + n;

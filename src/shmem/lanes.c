@@ -49,7 +49,15 @@
  * frontier that is lowered, so whatever makes tasks claimable comes by.
  *
  * Locking: lane->lock guards a lane and is held for a copy within memory at
- * most.
+ * most.  All functions of this file take and release it themselves, but for
+ * lanes_look, which reads without it, and lanes_cut, whose caller holds it.
+ * The caller of the others holds no lock of a lane, a limit or a list of
+ * waiters; it may hold those of a queue and of a group's partition.
+ *
+ * Races: 1 (a row commits while a refill reads its page) is told above; 6 (a
+ * lane is looked at before an earlier task comes) and what else a look without
+ * the lock may see at lanes_look; 8 (a sleeper looks, a task comes) at
+ * lanes_offer_of_group.
  *
  *-------------------------------------------------------------------------
  */
@@ -69,16 +77,23 @@ static Lane *refilling = NULL;
  * ----------------------------------------------------------------
  */
 
-/* Let the window end before place. */
+/*
+ * Let the window end before place.  The frontier stays: the caller sees to it
+ * that what was let go is behind it.
+ */
 static void
 drop_from(Lane *lane, const LaneEntry *place)
 {
 	AssertLaneLockedExclusively(lane);
-	lane->window.count = lane_run_find(&lane->window, lane->entries, place) - lane->window.head;
+	lane->window.count = lane_run_find(lane, place) - lane->window.head;
 }
 
 /*
  * Let the window end before place, and have the frontier there at the most.
+ *
+ * The caller holds the lane's lock exclusively, and tells those who wait when
+ * it has released it (waiters_lowered).  A refill that is under way may have
+ * read beyond place before: so it is told, and ends there (lanes_refill_end).
  */
 void
 lanes_cut(Lane *lane, const LaneEntry *place)
@@ -101,6 +116,9 @@ lanes_cut(Lane *lane, const LaneEntry *place)
 /*
  * Enter a place into the window.  If it is full the last entry goes, or the
  * place itself, and the index is read again from there.
+ *
+ * A task of the overflow is never entered: no index has its place, and so none
+ * would find it again when it is let go.
  */
 static void
 enter(Lane *lane, const LaneEntry *place)
@@ -123,27 +141,22 @@ enter(Lane *lane, const LaneEntry *place)
 		if (lanes_compare(place, &last) >= 0)
 			return;
 	}
-	lane_run_enter(&lane->window, lane->entries, LANE_WINDOW, place);
-}
-
-/* Does a place belong into the window, by the frontier? */
-static bool
-belongs(const Lane *lane, const LaneEntry *place)
-{
-	LaneEntry	first_of_address = *place;
-
-	AssertLaneLocked(lane);
-	ItemPointerSet(&first_of_address.tid, 0, 0);
-	return lane->complete || lanes_compare(&first_of_address, &lane->frontier) < 0;
+	lane_run_enter(lane, place);
 }
 
 /*
- * A row that may be claimed: its inserter has committed, or its claimer or
- * deleter has given it back.  group: whose task it is (waiters_group), if
- * that is known.  Never fails: called at the end of transactions.
+ * A row may be claimed: its inserter has committed, or its claimer or deleter
+ * has given it back.  group says whose task it is (waiters_group), or is
+ * WAITERS_ANY_GROUP.
  *
- * Who waits for one is told when the lane's lock was taken and let go, so that
- * the row is seen by whoever joined those who wait too late to be told.
+ * The caller has ended what kept the row from being claimed, so that whoever
+ * takes the entry can have it.  On return the row is in the window, or is
+ * found from the frontier on, and one who waits was told.  Takes the lane's
+ * lock, then that of the queue's list of waiters.  Never fails: called at the
+ * end of transactions.
+ *
+ * The waiter is told when the lane's lock has been taken and let go, so that
+ * the row is seen by whoever joins the list too late to be told (race 8).
  */
 void
 lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group)
@@ -153,38 +166,24 @@ lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group)
 }
 
 /*
- * As above, of a row that was taken and is as it was: no waiter is told.
+ * As lanes_offer_of_group, but no waiter is told: of a row that was taken, and
+ * that those who wait may not have either (claim_give_back_aside).
  */
 void
 lanes_return_entry(Lane *lane, const LaneEntry *place)
 {
+	LaneEntry	first_of_address = *place;
+
+	AssertNotLocked(&lane->lock);
 	Assert(lane->in_use);
+	ItemPointerSet(&first_of_address.tid, 0, 0);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	if (lane->refilling || belongs(lane, place))
+	/* From the frontier on the index has it; all of an address does. */
+	if (lane->refilling || lane->complete ||
+		lanes_compare(&first_of_address, &lane->frontier) < 0)
 		enter(lane, place);
 	lane_check(lane);
 	LWLockRelease(&lane->lock);
-}
-
-/*
- * A row that may be claimed, and it is not known whose task it is.
- */
-void
-lanes_offer(Lane *lane, const FairqAddress *address, const ItemPointerData *tid)
-{
-	LaneEntry	place;
-
-	lanes_entry(&place, address, tid);
-	lanes_offer_entry(lane, &place);
-}
-
-/*
- * A task that may be claimed, by its place.
- */
-void
-lanes_offer_entry(Lane *lane, const LaneEntry *place)
-{
-	lanes_offer_of_group(lane, place, WAITERS_ANY_GROUP);
 }
 
 /* ----------------------------------------------------------------
@@ -195,13 +194,16 @@ lanes_offer_entry(Lane *lane, const LaneEntry *place)
 /*
  * There may be claimable rows from address on that cannot be named (NULL:
  * anywhere): have the index read again from there.
+ *
+ * Entries of the window from there on are let go; the index has them.  Takes
+ * the lane's lock, then tells those who wait.  Never fails.
  */
 void
 lanes_lower(Lane *lane, const FairqAddress *address)
 {
-	LaneEntry	place;
+	LaneEntry	place = lane_entry_first;
 
-	lane_entry_set_first(&place);
+	AssertNotLocked(&lane->lock);
 	if (address != NULL)
 		lanes_entry(&place, address, &place.tid);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
@@ -213,6 +215,10 @@ lanes_lower(Lane *lane, const FairqAddress *address)
 
 /*
  * Will claimers come across a row of this address, as far as the lane knows?
+ *
+ * For the sweep.  Takes the lane's lock in shared mode.  A row that is in a
+ * claimer's hands is not in the lane, so the answer is no for it; and it may
+ * be out of date on return.
  */
 bool
 lanes_has(Lane *lane, const FairqAddress *address)
@@ -230,7 +236,7 @@ lanes_has(Lane *lane, const FairqAddress *address)
 	frontier = lane->frontier;
 	frontier.tid = first_of_address.tid;
 	result = !lane->complete && lanes_compare(&first_of_address, &frontier) >= 0;
-	at = lane_run_find(&lane->window, lane->entries, &first_of_address);
+	at = lane_run_find(lane, &first_of_address);
 	if (at < lane->window.head + lane->window.count)
 	{
 		LaneEntry	found = lane->entries[at];
@@ -243,12 +249,33 @@ lanes_has(Lane *lane, const FairqAddress *address)
 }
 
 /*
- * What is next in a lane.  An entry of the index that was entered during a
- * refill may lie beyond the frontier, a turn always: then it is not yet to be
- * taken.
+ * What is next in a lane.  Without the lock, as a claimer looks at all lanes
+ * before it takes from one.  For claimers only; a claimer looks again with
+ * the lock before it acts on this.
+ *
+ * Races: entries move while one is copied, so that first may be a mixture of
+ * two, or an entry that has been taken; and lanes_refill_end() says that a
+ * lane is complete before it has entered what was read, so that one with
+ * tasks may look empty.  Both are harmless to a claimer:
+ *
+ *	 What it takes, and up to where, lanes_take() compares with the lock.  A first that
+ *	 is too far along, or a lane that looks empty, has it take later entries of other
+ *	 lanes before: take_overtaken() looks again, and what that does not see either is
+ *	 in the order of a claimer that came just before.
+ *	 A first that is not far enough along costs a turn: what comes back with the lock
+ *	 (lanes_take, lanes_refill_begin) takes its place.
+ *	 Before it says that there is nothing it looks at all with the lock (looked_twice).
+ *	 With all that it wants in hand it may think that no lane has more, and end the
+ *	 busy period (queue_order_idle): then whoever comes next starts at the finish of
+ *	 the task served last, and not at its start.
+ *
+ * An entry of the index that was entered during a refill may lie beyond the
+ * frontier, a turn always: then it is not yet to be taken.  Without the lock
+ * window and flags may change between two reads, so the head is read once and
+ * compared with the array's size.
  */
-static inline void
-look(const Lane *lane, LaneTop *top)
+void
+lanes_look(const Lane *lane, LaneTop *top)
 {
 	const volatile Lane *now = lane;
 	const LaneEntry *first = NULL;
@@ -284,62 +311,50 @@ look(const Lane *lane, LaneTop *top)
 }
 
 /*
- * What is next in a lane.  Without the lock, as a claimer looks at all lanes
- * before it takes from one.  For claimers only; a claimer looks again with
- * the lock before it acts on this.
- *
- * Races: entries move while one is copied, so that first may be a mixture of
- * two, or an entry that has been taken; and lanes_refill_end() says that a
- * lane is complete before it has entered what was read, so that one with
- * tasks may look empty.  Both are harmless to a claimer:
- *
- *	 What it takes, and up to where, lanes_take() compares with the lock.  A first that
- *	 is too far along, or a lane that looks empty, has it take later entries of other
- *	 lanes before: take_overtaken() looks again, and what that does not see either is
- *	 in the order of a claimer that came just before.
- *	 A first that is not far enough along costs a turn: what comes back with the lock
- *	 (lanes_take, lanes_refill_begin) takes its place.
- *	 Before it says that there is nothing it looks at all with the lock (looked_twice).
- *	 With all that it wants in hand it may think that no lane has more, and end the
- *	 busy period (queue_order_idle): then whoever comes next starts at the finish of
- *	 the task served last, and not at its start.
- */
-void
-lanes_look(const Lane *lane, LaneTop *top)
-{
-	look(lane, top);
-}
-
-/*
- * What is next in a lane, with the lock: for who is about to say that there is
- * nothing.
+ * What is next in a lane, with the lock in shared mode: for who is about to
+ * say that there is nothing, and must not be misled as lanes_look says.
  */
 void
 lanes_look_locked(Lane *lane, LaneTop *top)
 {
 	LWLockAcquire(&lane->lock, LW_SHARED);
-	look(lane, top);
+	lanes_look(lane, top);
 	LWLockRelease(&lane->lock);
 }
 
 /*
- * How many of the first entries of a run may be taken, up to max: those before
- * the frontier (bounded) and not after upto (NULL: any).
+ * How many of the first entries of the window may be taken, up to max: those
+ * before the frontier (bounded) and not after upto (NULL: any).
  */
 static int
-takeable(const Lane *lane, const LaneRun *run, const LaneEntry *entries, bool bounded,
-		 const LaneEntry *upto, int max)
+takeable(const Lane *lane, bool bounded, const LaneEntry *upto, int max)
 {
-	int			n = Min(max, run->count);
+	int			n = Min(max, lane->window.count);
 
 	AssertLaneLocked(lane);
 	if (bounded && !lane->complete)
-		n = Min(n, lane_run_find(run, entries, &lane->frontier) - run->head);
+		n = Min(n, lane_run_find(lane, &lane->frontier) - lane->window.head);
 	for (int i = 0; upto != NULL && i < n; i++)
 	{
-		if (lanes_compare(&entries[run->head + i], upto) > 0)
+		if (lanes_compare(&lane->entries[lane->window.head + i], upto) > 0)
 			n = i;
 	}
+	return n;
+}
+
+/*
+ * Take up to max entries of the window, none after upto (NULL: any), into room
+ * that the caller has.  Returns how many.  Only while a refill is under way may
+ * the window have some beyond the frontier, which are not to be taken.
+ */
+static int
+take_window(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries)
+{
+	int			n = takeable(lane, lane->refilling, upto, max);
+
+	AssertLaneLockedExclusively(lane);
+	memcpy(entries, &lane->entries[lane->window.head], n * sizeof(LaneEntry));
+	lane_run_taken(lane, n);
 	return n;
 }
 
@@ -350,9 +365,10 @@ takeable(const Lane *lane, const LaneRun *run, const LaneEntry *entries, bool bo
  * Take entries of the window and turns in order, up to max and none that comes
  * after upto (NULL: any), as far as the lines of the turns are read.  Turns of
  * groups that may not have a task now are blocked on the way, so many at once.
+ * alone: turns only, wherever the frontier of the window is.
  */
 static int
-take_turns(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries, LaneTurn *turns)
+take_turns(Lane *lane, int max, const LaneEntry *upto, const LaneRoom *room, bool alone)
 {
 	int			n = 0;
 	int			blocked = 0;
@@ -361,20 +377,18 @@ take_turns(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries, LaneT
 	while (n < max && blocked < BLOCK_AT_ONCE)
 	{
 		const LaneEntry *turn = NULL;
-		int			window;
+		int			window = 0;
 
 		if (lane->turn_view != LANE_EMPTY &&
-			(lane->complete || lanes_compare(&lane->turn, &lane->frontier) < 0) &&
+			(alone || lane->complete || lanes_compare(&lane->turn, &lane->frontier) < 0) &&
 			(upto == NULL || lanes_compare(&lane->turn, upto) <= 0))
 			turn = &lane->turn;
-		window = takeable(lane, &lane->window, lane->entries, lane->refilling,
-						  turn ? turn : upto, max - n);
-		memcpy(&entries[n], &lane->entries[lane->window.head], window * sizeof(LaneEntry));
-		lane_run_taken(&lane->window, window);
+		if (!alone)
+			window = take_window(lane, max - n, turn ? turn : upto, &room->entries[n]);
 		n += window;
 		if (n == max || turn == NULL || lane->turn_view != LANE_READY)
 			break;
-		if (turns_take_first(lane, &entries[n], &turns[n]))
+		if (turns_take_first(lane, &room->entries[n], &room->turns[n]))
 			n++;
 		else
 			blocked++;
@@ -382,7 +396,7 @@ take_turns(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries, LaneT
 	return n;
 }
 
-/* What is next of a lane's turns alone. */
+/* What is next of a lane's turns alone.  The caller holds the lane's lock. */
 static void
 look_at_turns(const Lane *lane, LaneTop *top)
 {
@@ -393,7 +407,8 @@ look_at_turns(const Lane *lane, LaneTop *top)
 }
 
 /*
- * As lanes_look, of a lane of which the turns alone are taken.
+ * As lanes_look, of a lane of which the turns alone are taken.  Takes the
+ * lane's lock in shared mode: the first turn is a copy of several words.
  */
 void
 lanes_look_turns(Lane *lane, LaneTop *top)
@@ -404,23 +419,18 @@ lanes_look_turns(Lane *lane, LaneTop *top)
 }
 
 /*
- * As lanes_take, of a lane of which the turns alone are taken.
+ * As lanes_take, of a lane of which the turns alone are taken, wherever the
+ * frontier of its window is.  It waits for the lane's lock.
  */
 int
 lanes_take_turns(Lane *lane, int max, const LaneEntry *upto, const LaneRoom *room, LaneTop *top)
 {
-	int			n = 0;
-	int			blocked = 0;
+	int			n;
 
+	AssertNotLocked(&lane->lock);
+	Assert(max > 0);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	while (n < max && blocked < BLOCK_AT_ONCE && lane->turn_view == LANE_READY &&
-		   (upto == NULL || lanes_compare(&lane->turn, upto) <= 0))
-	{
-		if (turns_take_first(lane, &room->entries[n], &room->turns[n]))
-			n++;
-		else
-			blocked++;
-	}
+	n = take_turns(lane, max, upto, room, true);
 	look_at_turns(lane, top);
 	LWLockRelease(&lane->lock);
 	return n;
@@ -428,10 +438,18 @@ lanes_take_turns(Lane *lane, int max, const LaneEntry *upto, const LaneRoom *roo
 
 /*
  * Take up to max entries from the front of a lane, but none that comes after
- * upto (NULL: any), and say what is next.  Returns how many; -1 if nowait and
- * another claimer has the lane locked.  (Other backends are waited for: they
- * have an entry to make, or to take out, and a claimer that passes by finds
- * later ones.)
+ * upto (NULL: any), and say in *top what is next.  Returns how many, which are
+ * in *room; -1 if nowait and another claimer has the lane locked.  (Other
+ * backends are waited for: they have an entry to make, or to take out, and a
+ * claimer that passes by finds later ones.)
+ *
+ * What is taken is in the caller's hands: no other claimer comes to it until
+ * the caller leases it or gives it back (claim_hand.c).  Of a turn the group
+ * was charged, and room is kept at its limits.  Fewer than max may be taken
+ * although there are more: *top says so.
+ *
+ * Takes the lane's lock exclusively and, for turns, those of limits.  Never
+ * fails.
  */
 int
 lanes_take(Lane *lane, int max, const LaneEntry *upto, const LaneRoom *room,
@@ -451,14 +469,10 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, const LaneRoom *room,
 	}
 	lane->taking = true;
 	if (likely(lane->turn_view == LANE_EMPTY))
-	{
-		n = takeable(lane, &lane->window, lane->entries, lane->refilling, upto, max);
-		memcpy(room->entries, &lane->entries[lane->window.head], n * sizeof(LaneEntry));
-		lane_run_taken(&lane->window, n);
-	}
+		n = take_window(lane, max, upto, room->entries);
 	else
-		n = take_turns(lane, max, upto, room->entries, room->turns);
-	look(lane, top);
+		n = take_turns(lane, max, upto, room, false);
+	lanes_look(lane, top);
 	top->low = !lane->complete && !lane->refilling && lane->window.count < LANE_LOW_WATER;
 	lane->taking = false;
 	Assert(n >= 0 && n <= max);
@@ -469,7 +483,8 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, const LaneRoom *room,
 
 /*
  * Copy a lane's entries up to the frontier, for those who only look.  Returns
- * how many; entries has room for LANE_WINDOW.
+ * how many; entries has room for LANE_WINDOW.  *frontier is set also if
+ * *complete: then it says nothing.  Takes the lane's lock in shared mode.
  */
 int
 lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
@@ -478,7 +493,7 @@ lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
 	int			n;
 
 	LWLockAcquire(&lane->lock, LW_SHARED);
-	n = takeable(lane, &lane->window, lane->entries, true, NULL, LANE_WINDOW);
+	n = takeable(lane, true, NULL, LANE_WINDOW);
 	memcpy(entries, &lane->entries[lane->window.head], n * sizeof(LaneEntry));
 	lanes_entry_address(lane, &lane->frontier, frontier);
 	*complete = lane->complete;
@@ -488,14 +503,18 @@ lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
 
 /*
  * Begin to read the index of a lane.  Returns false if there is nothing to
- * read or another backend is reading.  Else the caller reads up to *room + 1
- * entries from *from on, and calls lanes_refill_end.
+ * read, no room, or another backend is reading.  Else the caller reads up to
+ * *room + 1 entries from *from on, without a lock of ours, and calls
+ * lanes_refill_end.
+ *
+ * A backend refills one lane at a time.  If it fails in between its abort ends
+ * the refill (lanes_at_abort).  From now on all offers are entered (race 1),
+ * so the index is read after this, not before.
  */
 bool
 lanes_refill_begin(Lane *lane, LaneEntry *from, int *room)
 {
-	bool		begun = false;
-
+	AssertNotLocked(&lane->lock);
 	Assert(refilling == NULL);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	if (!lane->complete && !lane->refilling && lane->window.count < LANE_WINDOW)
@@ -504,17 +523,20 @@ lanes_refill_begin(Lane *lane, LaneEntry *from, int *room)
 		lane->was_cut = false;
 		*from = lane->frontier;
 		*room = LANE_WINDOW - lane->window.count;
-		begun = true;
 		refilling = lane;
 	}
 	lane_check(lane);
 	LWLockRelease(&lane->lock);
-	return begun;
+	return refilling != NULL;
 }
 
 /*
- * End a refill: n entries were read, in order, and next is the one after
- * them (NULL: there is none, the lane was read to its end).
+ * End a refill: n entries were read, in order, and next is the one after them
+ * (NULL: there is none, the lane was read to its end).
+ *
+ * The caller has begun it.  On return the frontier is at next, or before, if
+ * the window was cut meanwhile or is full.  Those who wait for the refill are
+ * woken.  Never fails.
  */
 void
 lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
@@ -554,12 +576,17 @@ lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 /*
  * Wait until no other backend is reading what comes next in a lane: its index,
  * or the line of its first turn.
+ *
+ * The caller holds no lock of ours.  It may be interrupted while it sleeps,
+ * and fail.  As it prepares to sleep before it looks, an end after the look
+ * wakes it.
  */
 void
 lanes_refill_wait(Lane *lane)
 {
 	bool		under_way;
 
+	AssertNotLocked(&lane->lock);
 	ConditionVariablePrepareToSleep(&lane->refilled);
 	for (;;)
 	{
@@ -575,23 +602,22 @@ lanes_refill_wait(Lane *lane)
 
 /*
  * A transaction or a subtransaction rolls back: if it was in a refill, nothing
- * was read.
+ * was read, and the next claimer reads.  A hook of pending_hook, also called
+ * when there is no refill.  Never fails.
+ *
+ * So the frontier stays where it is, or where it is lowered to after this look,
+ * which the refill is told (lanes_cut).  What was entered from there on
+ * meanwhile is in the index anyway.
  */
 void
 lanes_at_abort(void)
 {
-	Lane	   *lane = refilling;
+	LaneEntry	frontier;
 
-	if (lane == NULL)
+	if (refilling == NULL)
 		return;
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	Assert(lane->refilling);
-	lane->refilling = false;
-	/* What was entered from the frontier on is in the index anyway. */
-	if (!lane->complete)
-		lanes_cut(lane, &lane->frontier);
-	lane_check(lane);
-	LWLockRelease(&lane->lock);
-	refilling = NULL;
-	ConditionVariableBroadcast(&lane->refilled);
+	LWLockAcquire(&refilling->lock, LW_SHARED);
+	frontier = refilling->frontier;
+	LWLockRelease(&refilling->lock);
+	lanes_refill_end(refilling, NULL, 0, &frontier);
 }

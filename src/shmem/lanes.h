@@ -3,6 +3,16 @@
  * lanes.h
  *	  Lanes: how far each part of a queue has been claimed.
  *
+ * lanes.c says what a lane is, and has what is done to its window and its
+ * frontier; lane_run.h has the window as an array.  lane_table.c says which
+ * lanes there are, and lane_doubts.c has the rows of transactions that do not
+ * hand them over.  turns.c keeps the turns of groups in a lane, which takes
+ * merge with the window.
+ *
+ * A lane is locked with lane->lock, by one of these functions.  A pointer to
+ * one is good for as long as the queue stays: by a lock on its relation, or on
+ * all queues.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef FAIRQ_LANES_H
@@ -32,11 +42,20 @@
 /*
  * A task's place in a lane, and where its row was seen.  Bucket and class are
  * the lane's.  Places are ordered by address and then TID, as in the B-tree.
+ * Claims hold hundreds of these, and windows 512: so it is of 32 bytes.
  *
  * What is taken out of a group's line (turns.c) is in no window.  It is an
  * entry as well: of a task of the overflow, whose row has no address, it says
  * which task that is, and has its tag and its group's slot for a place; of one
- * that was parked it has the address.  The accessors below tell them apart.
+ * that was parked it has the address.  The accessors below tell them apart:
+ *
+ *	 turn_high 0: of the index, slot is the address's;
+ *	 turn_high LANE_PARKED: as that, taken out of a line;
+ *	 turn_high from LANE_TURN on: slot is the task's id, and the group's slot
+ *	 is in the bits of turn_high below that, and in turn_low.
+ *
+ * The TID is a hint in all of them.  One of block 0 and offset 0 comes before
+ * all rows of its address, and the highest one after all.
  */
 typedef struct LaneEntry
 {
@@ -68,6 +87,10 @@ typedef struct LaneRoom
  * nothing if it keeps the tag of a time before.  It is private to the backend
  * that took it.  Who leases the task, or gives its room up, sets the limits to
  * NO_LIMIT, so that room is given up once (claim_hand_give_up).
+ *
+ * charges are differences, in the order of FOR_LEVELS, and 0 of a level that
+ * there is not.  time and last are set where a subgroup was charged: what its
+ * group had before (uncharge).  tag is where the turn stood between groups.
  */
 typedef struct LaneTurn
 {
@@ -94,15 +117,24 @@ typedef struct LaneTurn
 /* How often to look whether it has, in microseconds. */
 #define LANE_DOUBT_USECS	INT64CONST(250000)
 
+/*
+ * A doubt is guarded by the lock of its lane.  No two doubts of a lane are of
+ * one transaction.  Of those without one it is not known whose rows they are:
+ * they are resolved at each look, and are not counted.
+ */
 typedef struct LaneDoubt
 {
-	TransactionId xid;			/* invalid: more of them than there is room */
+	TransactionId xid;			/* invalid: not known, or no room for another */
 	bool		counted;		/* it was prepared, and what it does counts */
 	LaneEntry	place;			/* the index is read again from here on */
 	int64		task;			/* and the overflow from this one; or 0 */
 } LaneDoubt;
 
-/* A sorted run of different entries, in an array with room at both ends. */
+/*
+ * A sorted run of entries in an array with room at both ends.  No two of its
+ * entries are of one place, and 0 <= head, head + count <= the array's size.
+ * An empty run that lane_run_taken has left begins at 0.
+ */
 typedef struct LaneRun
 {
 	int			head;			/* it is at head .. head + count - 1 */
@@ -111,7 +143,12 @@ typedef struct LaneRun
 
 /*
  * A lane.  queue, bucket and class are set before any backend can find it, and
- * do not change while it is in use.
+ * do not change while it is in use.  in_use is guarded by the directory lock
+ * of lane_table.c.  lock guards all other fields.
+ *
+ * A process holds the lock of one lane at a time.  It takes that after the
+ * locks of queues and groups, and before those of limits, tokens, candidates
+ * and waiters.
  *
  * While no backend has the lock exclusively (lane_check):
  *
@@ -120,16 +157,20 @@ typedef struct LaneRun
  *	 lane is complete.
  *	 A lane that is being refilled is not complete, and refilling is set by one
  *	 backend, which ends that: in lanes_refill_end or lanes_at_abort.
- *	 turn_view and turn say where the first of turns stands.
+ *	 was_cut and cut_at say something during a refill only.
+ *	 turn_view and turn say where the first of turns stands: turn_view is
+ *	 LANE_EMPTY if there is none, else LANE_READY, LANE_UNREAD or
+ *	 LANE_REFILLING.
+ *	 taking is false.
  *
  * Claimers read window, turn_view, turn and the flags without the lock, too:
  * lanes_look says why that is harmless.
  */
 typedef struct Lane
 {
-	LWLock		lock;			/* guards all the rest */
+	LWLock		lock;
 
-	bool		in_use;			/* directory lock of lanes.c */
+	bool		in_use;			/* directory lock of lane_table.c */
 	bool		complete;		/* the window has all there is: the frontier
 								 * is infinitely far */
 	bool		refilling;		/* the index is being read at the frontier */
@@ -141,18 +182,19 @@ typedef struct Lane
 	uint8		class;
 	LaneRun		window;			/* of entries[]: what the index has */
 	LaneEntry	frontier;		/* what lies before is in the window */
-	LaneEntry	cut_at;
+	LaneEntry	cut_at;			/* of a refill that was cut: the first place
+								 * that was let go */
 	ConditionVariable refilled; /* a refill has ended, or the reading of a
-								 * line */
+								 * line; broadcast without the lock */
 	int			doubt_count;
 	LaneDoubt	doubts[LANE_DOUBTS];
 
 	/* turns.c: the groups that have a turn, and a copy of the first one */
 	pairingheap_node *turns;	/* of GroupLine */
 	int			turn_view;		/* a LaneView; LANE_EMPTY: there is none */
-	LaneEntry	turn;
+	LaneEntry	turn;			/* set if there is one */
 
-	LaneEntry	entries[LANE_WINDOW];
+	LaneEntry	entries[LANE_WINDOW];	/* what of it window says is set */
 } Lane;
 
 #define AssertLaneLocked(lane)	AssertLocked(&(lane)->lock)
@@ -168,6 +210,12 @@ typedef enum LaneView
 	LANE_LOCKED					/* a claimer's note: it was locked */
 } LaneView;
 
+/*
+ * What a look at a lane has found: the caller's own copy.  first is set unless
+ * view is LANE_EMPTY or LANE_LOCKED: of a lane that is unread it is the place
+ * from where on the index is read, or that of the turn whose line is.  Nothing
+ * comes before it in the lane, as far as the look could see.
+ */
 typedef struct LaneTop
 {
 	LaneView	view;
@@ -182,6 +230,9 @@ typedef struct LaneTop
  * and so does high what it has reached, until the whole set is given back: so
  * both are read without a lock.  Who adds lanes holds the queue's lock.  Who
  * reads has the queue stay, by a lock on its relation or that of all queues.
+ *
+ * Each number that is not 0 is of a lane that is in use and set up, of this
+ * queue and class, and of that bucket.  Buckets below high may have none.
  */
 typedef struct LaneSet
 {
@@ -196,19 +247,17 @@ typedef struct LaneSet
 extern Lane *lanes_get(int number);
 
 /*
- * Tasks come back, or become claimable.  These lock the lane themselves, tell
+ * Tasks come back, or become claimable.  These lock the lane themselves, so the
+ * caller holds no lock of a lane, nor one that is taken after that; they tell
  * those who wait (but for lanes_return_entry), and never fail.
  */
-extern void lanes_offer(Lane *lane, const FairqAddress *address,
-						const ItemPointerData *tid);
 extern void lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group);
-extern void lanes_offer_entry(Lane *lane, const LaneEntry *place);
 extern void lanes_return_entry(Lane *lane, const LaneEntry *place);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);
 
 /* For claimers, and for who looks.  But for lanes_look these take the lock. */
 extern bool lanes_has(Lane *lane, const FairqAddress *address);
-extern void lanes_look(const Lane *lane, LaneTop *top);
+extern FAIRQ_PRIVATE void lanes_look(const Lane *lane, LaneTop *top);
 extern void lanes_look_locked(Lane *lane, LaneTop *top);
 extern void lanes_look_turns(Lane *lane, LaneTop *top);
 extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
@@ -221,13 +270,22 @@ extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
 /* For lane_doubts.c, which has the lane locked. */
 extern void lanes_cut(Lane *lane, const LaneEntry *place);
 
+/*
+ * To read the index into the window: one backend at a time, between begin and
+ * end, without a lock of ours.  lanes_refill_wait sleeps, and may be
+ * interrupted; the others never fail.
+ */
 extern bool lanes_refill_begin(Lane *lane, LaneEntry *from, int *room);
 extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 							 const LaneEntry *next);
 extern void lanes_refill_wait(Lane *lane);
 extern void lanes_at_abort(void);
 
-/* The lane of a bucket, or NULL if it has none. */
+/*
+ * The lane of a bucket, or NULL if it has none.  Without a lock: see LaneSet
+ * for what keeps it.  A number that is seen here is of a lane that is set up,
+ * for it is written after that (set_up_lane).
+ */
 static inline Lane *
 lanes_of(const LaneSet *set, int bucket)
 {
@@ -237,7 +295,9 @@ lanes_of(const LaneSet *set, int bucket)
 	return number > 0 ? lanes_get(number - 1) : NULL;
 }
 
-/* Is there any lane in a set? */
+/*
+ * Is there any lane in a set?  Without a lock; once there is one it stays.
+ */
 static inline bool
 lanes_any(const LaneSet *set)
 {
@@ -280,7 +340,10 @@ lanes_have_turns(const Lane *lane)
 	return ((volatile const Lane *) lane)->turn_view != LANE_EMPTY;
 }
 
-/* Was an entry taken out of a group's line? */
+/*
+ * Was an entry taken out of a group's line?  Then a LaneTurn goes with it, and
+ * it never comes into a window as it is.
+ */
 static inline bool
 lanes_entry_is_turn(const LaneEntry *entry)
 {
@@ -318,7 +381,9 @@ lanes_entry_task(const LaneEntry *entry)
 
 /*
  * The order of places: by tag, slot and TID, as the index on address has them.
- * Two tasks of the overflow with one tag and slot go by their ids.
+ * Two tasks of the overflow with one tag and slot go by their ids.  Both are of
+ * one lane.  Called for each step of a search in a window: so the common case,
+ * two entries of the index, is decided by three words.
  */
 static inline int
 lanes_compare(const LaneEntry *a, const LaneEntry *b)
@@ -343,7 +408,10 @@ lanes_compare(const LaneEntry *a, const LaneEntry *b)
 
 /*
  * Might there be something in a lane before place?  Without the lock, and at
- * less cost than lanes_look.
+ * less cost than lanes_look: by blocks alone, of which equal ones count as
+ * before.  A claim asks this of each lane for each lot that it takes (race 6),
+ * and looks closer if the answer is yes; a no may be wrong for a moment only,
+ * as lanes_look has it.
  */
 static inline bool
 lanes_may_precede(const Lane *lane, const LaneEntry *place)
@@ -355,41 +423,28 @@ lanes_may_precede(const Lane *lane, const LaneEntry *place)
 		unlikely(((volatile const Lane *) lane)->turn_view == LANE_READY);
 }
 
-/* The smallest place: the frontier of a lane of which nothing is known. */
-static inline void
-lane_entry_set_first(LaneEntry *entry)
-{
-	entry->block = PG_INT64_MIN;
-	entry->fraction = 0;
-	entry->slot = 0;
-	entry->turn_high = 0;
-	entry->turn_low = 0;
-	ItemPointerSet(&entry->tid, 0, 0);
-}
-
-/* The place after all others: no index has to be read from there on. */
-static inline void
-lane_entry_set_last(LaneEntry *entry)
-{
-	entry->block = PG_INT64_MAX;
-	entry->fraction = PG_UINT32_MAX;
-	entry->slot = PG_UINT64_MAX;
-	entry->turn_high = 0;
-	entry->turn_low = 0;
-	ItemPointerSet(&entry->tid, 0, 0);
-}
+/*
+ * The smallest place: the frontier of a lane of which nothing is known.  And
+ * one after all others: no index has to be read from there on.
+ */
+static const LaneEntry lane_entry_first = {.block = PG_INT64_MIN};
+static const LaneEntry lane_entry_last = {
+	.block = PG_INT64_MAX,
+	.slot = PG_UINT64_MAX,
+	.fraction = PG_UINT32_MAX,
+};
 
 /* The place of an address, and of a row that was seen at tid. */
 static inline void
 lanes_entry(LaneEntry *entry, const FairqAddress *address,
 			const ItemPointerData *tid)
 {
-	entry->block = address->block;
-	entry->fraction = address->fraction;
-	entry->slot = address->slot;
-	entry->tid = *tid;
-	entry->turn_high = 0;
-	entry->turn_low = 0;
+	*entry = (LaneEntry) {
+		.block = address->block,
+		.slot = address->slot,
+		.fraction = address->fraction,
+		.tid = *tid,
+	};
 }
 
 /*
@@ -404,7 +459,10 @@ lanes_entry_set_turn(LaneEntry *entry, int64 task, uint64 slot)
 	entry->turn_high = LANE_TURN | ((uint16) (slot >> 32) & LANE_TURN_SLOT);
 }
 
-/* The start tag of an entry, in queues that have tags. */
+/*
+ * The start tag of an entry, in queues that have tags.  In the others it is a
+ * number by which tasks are in order, and no time.
+ */
 static inline VirtualTime
 lanes_entry_tag(const LaneEntry *entry)
 {

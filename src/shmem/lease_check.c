@@ -20,12 +20,16 @@
 
 #ifdef USE_ASSERT_CHECKING
 
-/* One look in so many, of this process, is at a whole partition. */
+/*
+ * One look in so many, of this process, is at a whole partition: that costs a
+ * walk over all lists of its wheel.
+ */
 #define CHECK_ALL_EVERY	64
 
 /* So many free entries are looked at. */
 #define CHECK_LINKS		8
 
+/* Of this process, at partitions. */
 static uint32 looks = 0;
 
 /*

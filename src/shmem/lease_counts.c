@@ -43,7 +43,8 @@ leases_count_row(int queue, int64 task, LeaseInfo *info)
 /*
  * The rows of a queue are going to be counted: no task of a lease is, as yet.
  * Leases that are granted meanwhile go by where their rows are
- * (queue_state_is_counted).
+ * (queue_state_is_counted).  Called before groups_count_anew: a task that is
+ * given back between the two would be counted here, and again with its row.
  */
 void
 leases_count_anew(int queue)
@@ -87,38 +88,60 @@ leases_leave_groups(int queue)
 
 /*
  * A task was removed, not by who has it leased: it is not counted any more.
- * Returns whether it is leased.  Called at commit.
+ * If it is leased it is not counted now, and its lease will not count it again
+ * when it ends, whatever it ends with.  Called at commit; never fails.
  */
-bool
+void
 leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
 {
 	Partition  *partition;
 	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
 	if (lease == NULL)
-		groups_removed(queue, group, overflow);
+		groups_count(group, overflow, -1);
 	else
 		lease->counted = false;
 	unlock_partition(partition);
-	return lease != NULL;
 }
 
 /*
- * The row of a task was written with SQL.  If the task is leased its lease's
- * end counts it, and the caller, which has counted it, takes that back.
- * Returns whether it is.  Called at commit.
+ * The row of a task was written with SQL, and the caller has counted it where
+ * it is now.  was is the token of the lease that the task had then (0: none).
+ * Where the task was before, it is counted off; or, if it still has that lease,
+ * the lease's end counts it where it is now, and the caller takes back what it
+ * has counted.  Returns whether it has to.
+ *
+ * Called at commit, when the new row may have been claimed already: such a
+ * lease has another token, and has counted the task off where it is now.  All
+ * is done under one lock, so the task is counted once, whether the claim comes
+ * before or after (race 30).  Whoever settles the lease has waited for this
+ * (row_reader_wait_writer).
+ *
+ * before.group is FAIRQ_NO_GROUP if the old row was counted nowhere.  Takes the
+ * lock of the lease's partition, and inside it that of a group.  Never fails.
  */
 bool
-leases_task_written(int queue, int64 task, bool overflow)
+leases_task_written(int queue, int64 task, uint64 was, TaskCount now, TaskCount before)
 {
 	Partition  *partition;
 	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
+	bool		of_before = (lease != NULL && lease->token == was);
+	uint32		left = FAIRQ_NO_GROUP;
 
-	if (lease != NULL)
+	if (of_before)
 	{
+		if (lease->group != now.group)
+		{
+			left = lease->group;
+			lease->group = now.group;
+			groups_lease_joins(now.group);
+		}
 		lease->counted = true;
-		lease->overflow = overflow;
+		lease->overflow = now.overflow;
 	}
+	else if (before.group != FAIRQ_NO_GROUP)
+		groups_count(before.group, before.overflow, -1);
 	unlock_partition(partition);
-	return lease != NULL;
+	groups_lease_ends(left, -1, 0);
+	return of_before;
 }

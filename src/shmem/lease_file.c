@@ -44,29 +44,41 @@
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 
+/* Beside the server's own statistics, which are kept in the like way. */
 #define LEASE_FILE		PGSTAT_STAT_PERMANENT_DIRECTORY "/pgfairq.leases"
-#define LEASE_FILE_MAGIC	0x46514C06	/* change it with any of the structs */
+/*
+ * Begins the file, and says which version of the structs it has: change it
+ * with any of SavedQueue, SessionInfo, LeaseInfo and those here.
+ */
+#define LEASE_FILE_MAGIC	0x46514C08
 
 /*
- * The file is a header, and as many SavedQueue, SavedSession and SavedLease as
+ * The file is a header, and as many SavedQueue, SessionInfo and LeaseInfo as
  * it says, in this order: a lease is restored only if its queue is there.  All
  * are as they are in memory, with padding that is zero.
  */
 
-/* Which shutdown it was: there is no other one of the same. */
+/*
+ * Which shutdown it was: there is no other one of the same, for each writes a
+ * checkpoint of its own.  Compared by its bytes, so its padding is zero.
+ */
 typedef struct Shutdown
 {
-	uint64		system;			/* of the cluster */
-	XLogRecPtr	checkpoint;		/* its last record */
-	TimeLineID	timeline;
+	uint64		system;			/* identifier of the cluster, from initdb */
+	XLogRecPtr	checkpoint;		/* where its last record is */
+	TimeLineID	timeline;		/* that this record is on */
 } Shutdown;
 
+/*
+ * How the file begins: which one it is, and what is in it.  The checksum is of
+ * what follows; so a count that is wrong shows, too.
+ */
 typedef struct LeaseFileHeader
 {
-	uint32		magic;
-	uint32		salt;			/* of the receipts */
+	uint32		magic;			/* LEASE_FILE_MAGIC */
+	uint32		salt;			/* of the receipts of the leases */
 	Shutdown	shutdown;
-	int			queues;
+	int			queues;			/* how many of each follow */
 	int			sessions;
 	int			leases;
 	pg_crc32c	crc;			/* of all that follows */
@@ -80,6 +92,10 @@ typedef struct LeaseFileHeader
  *
  * Before the postmaster exits the control file is written for the last time,
  * and when it has started again it looks here before anybody writes it anew.
+ *
+ * *shutdown is set in any case.  Allocates a little in the postmaster, and
+ * frees that.  Fails only if the control file cannot be read, without which
+ * there is no server.
  */
 static bool
 last_shutdown(Shutdown *shutdown)
@@ -98,7 +114,8 @@ last_shutdown(Shutdown *shutdown)
 
 /*
  * Is the server about to read WAL that may not be its own: a standby, or one
- * that was restored from a backup?
+ * that was restored from a backup?  Asked by the postmaster, before it starts
+ * the process that removes these files.
  */
 static bool
 will_recover(void)
@@ -116,12 +133,14 @@ will_recover(void)
 	return false;
 }
 
-/* Write a part of the file, and take it into the checksum. */
+/*
+ * Write a part of the file, and take it into the checksum.  The caller looks
+ * for errors once, by ferror, when all is written.
+ */
 static void
 write_part(FILE *file, const void *data, size_t size, pg_crc32c *crc)
 {
 	COMP_CRC32C(*crc, data, size);
-	/* Errors show in ferror, at the end. */
 	(void) fwrite(data, size, 1, file);
 }
 
@@ -132,6 +151,10 @@ write_part(FILE *file, const void *data, size_t size, pg_crc32c *crc)
  * The header is written twice: first for its place, and at the end with the
  * counts and the checksum.  The file has its name only when it is complete and
  * on disk.  Errors are logged: a shutdown does not fail for want of the file.
+ *
+ * A callback of on_shmem_exit: shared memory is still there.  code is the exit
+ * code, which after a crash is not 0, or the control file tells.  On return
+ * there is a file that is complete, or none.
  */
 static void
 save(int code, Datum arg)
@@ -139,8 +162,8 @@ save(int code, Datum arg)
 	LeaseFileHeader header = {0};
 	FILE	   *file;
 	SavedQueue	queue;
-	SavedSession session;
-	SavedLease	lease;
+	SessionInfo session;
+	LeaseInfo	lease;
 
 	if (code != 0 || !last_shutdown(&header.shutdown))
 		return;
@@ -206,7 +229,11 @@ failed:
 	unlink(LEASE_FILE ".tmp");
 }
 
-/* Read the next part; false at a premature end. */
+/*
+ * Read the next part into data, and take it into the checksum; false at a
+ * premature end.  What it says is checked by who restores it: the checksum
+ * finds what was damaged, not what does not fit this server's settings.
+ */
 static bool
 read_part(FILE *file, void *data, size_t size, pg_crc32c *crc)
 {
@@ -219,15 +246,19 @@ read_part(FILE *file, void *data, size_t size, pg_crc32c *crc)
 /*
  * Go through the file after the header.  Without restore only the checksum is
  * looked at.  Returns whether it is right.  With restore each part is handed on
- * as it is read: so the caller goes through the file without it before.
+ * as it is read: so the caller goes through the file without it before, and
+ * nothing is restored of a file that is damaged.
+ *
+ * The file is behind its header when this is called.  Counts of the header
+ * that are below zero read nothing, and the checksum tells.
  */
 static bool
 read_parts(FILE *file, const LeaseFileHeader *header, bool restore)
 {
 	pg_crc32c	crc;
 	SavedQueue	queue;
-	SavedSession session;
-	SavedLease	lease;
+	SessionInfo session;
+	LeaseInfo	lease;
 
 	INIT_CRC32C(crc);
 	for (int i = 0; i < header->queues; i++)
@@ -259,6 +290,11 @@ read_parts(FILE *file, const LeaseFileHeader *header, bool restore)
  * The server starts: read the file, if it is of the last shutdown, and remove
  * it whether it is or not.  One that is not in force is named in the log, and
  * the server starts without leases.
+ *
+ * What is restored may be less than the file has: see leases_restore.  On
+ * return there is no file, whatever was made of it: a second start must not
+ * find it, when tasks have been worked on since.  If it cannot be removed, the
+ * next start finds that it is of another shutdown than the last.
  */
 static void
 load(void)
@@ -306,6 +342,9 @@ load(void)
  * Shared memory has been set up.  Called in the postmaster only, at a start and
  * after a crash: shared memory is new then, and so is the list of functions
  * that are called at exit.  After a crash there is no file to load.
+ *
+ * All areas of shared memory have been set up, and no other process has them.
+ * Never fails for want of the file.
  */
 void
 lease_file_startup(void)

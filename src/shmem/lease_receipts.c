@@ -27,8 +27,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "port/pg_bswap.h"
-#include "utils/uuid.h"
 
 #include "common/node_number.h"
 #include "common/settings.h"
@@ -37,6 +35,9 @@
 /*
  * The first half of the receipt of a lease that is not moved, but for the
  * node.
+ *
+ * The salt is in it, so a receipt of before a crash differs, unless the salts
+ * are alike by chance: then its token finds nothing.
  */
 uint64
 lease_usual_receipt(uint32 entry)
@@ -48,6 +49,9 @@ lease_usual_receipt(uint32 entry)
  * The receipt of a lease.  Every bit of it counts but those of the node, which
  * say where to go with it: the number may change while the lease lives.  Of a
  * moved lease it is what was written with the lease, and all bits count.
+ *
+ * *lease is a copy, of a lease that may be over.  The number of the node is
+ * read without a lock.  Never fails.
  */
 void
 leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
@@ -55,46 +59,34 @@ leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
 	uint64		node = queue_state_by_number(lease->queue)->ids.node;
 	uint64		high = lease->receipt != 0 ? lease->receipt :
 		lease_usual_receipt(lease->ref.entry) | (node << NODE_UUID_SHIFT);
-	uint64		low = (UINT64CONST(2) << 62) | lease->ref.token;
 
-	high = pg_hton64(high);
-	low = pg_hton64(low);
-	memcpy(&receipt->data[0], &high, 8);
-	memcpy(&receipt->data[8], &low, 8);
-}
-
-/* The parts of a receipt; false if it cannot be one. */
-bool
-lease_split_receipt(const pg_uuid_t *receipt, uint64 *high, uint64 *token)
-{
-	uint64		low;
-
-	memcpy(high, &receipt->data[0], 8);
-	memcpy(&low, &receipt->data[8], 8);
-	*high = pg_ntoh64(*high);
-	low = pg_ntoh64(low);
-	*token = low & TOKEN_MASK;
-	return ((*high >> 12) & 0xF) == 8 && (low >> 62) == 2 && *token != 0;
+	node_make_uuid(high, lease->ref.token, receipt);
 }
 
 /*
  * The lease that a receipt names, if it can be one of this server's that is
  * not moved.  Looks at no lease: that the lease is there, and which one it is,
  * the caller learns when it looks or settles by *ref.
+ *
+ * *ref is set only in part if the result is false.  Takes no lock; never
+ * fails.
  */
 bool
 leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref)
 {
 	uint64		high;
 
-	if (!lease_split_receipt(receipt, &high, &ref->token))
+	if (!node_split_uuid(receipt, &high, &ref->token))
 		return false;
 	ref->entry = high >> 32;
 	return (high & ~NODE_UUID_MASK) == lease_usual_receipt(ref->entry) &&
 		ref->entry < (uint32) settings_max_leases;
 }
 
-/* The chain of moved leases with a token. */
+/*
+ * The head of the chain of moved leases with a token; the lock of the moved
+ * guards it.
+ */
 static inline uint32 *
 moved_chain(uint64 token)
 {
@@ -108,6 +100,9 @@ moved_chain(uint64 token)
  * moved_lock keeps token, queue and receipt of what is in a chain as they are,
  * for a lease leaves its chain before it ends.  It may end as soon as the lock
  * is released: the token in *ref tells.
+ *
+ * Takes and releases moved_lock, shared.  *ref is of use only if the result is
+ * true.
  */
 bool
 leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref)
@@ -115,7 +110,7 @@ leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref)
 	uint64		high;
 	uint32		number;
 
-	if (!lease_split_receipt(receipt, &high, &ref->token))
+	if (!node_split_uuid(receipt, &high, &ref->token))
 		return false;
 	LWLockAcquire(&lease_table->moved_lock, LW_SHARED);
 	number = *moved_chain(ref->token);
@@ -132,6 +127,9 @@ leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref)
  * The lease has a receipt that does not lead to it, of which this is the first
  * half, with the node.  It is in use, with its token set, and stays moved until
  * it ends.
+ *
+ * Takes and releases moved_lock inside the partition's lock.  On return the
+ * lease is found by its receipt.
  */
 void
 lease_move(uint32 number, uint64 receipt)

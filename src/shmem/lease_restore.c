@@ -23,6 +23,23 @@
 #include "shmem/lease_table.h"
 #include "shmem/sessions.h"
 
+/*
+ * Grant a lease as it was: *saved has what is not of this server's run, its
+ * times by the wall clock.  As enter_lease, with a token that the lease has had
+ * before.
+ */
+static Lease *
+enter_saved(uint32 hash, uint32 number, const LeaseInfo *saved, uint64 token)
+{
+	LeaseInfo	info = *saved;
+
+	info.ref.token = token;
+	info.deadline = wall_clock_unshown(saved->deadline);
+	info.started = wall_clock_unshown(saved->started);
+	info.pid = 0;
+	return enter_lease(partition_of(hash), hash, number, &info);
+}
+
 /* ----------------------------------------------------------------
  * Durable leases
  * ----------------------------------------------------------------
@@ -32,52 +49,60 @@
  * A lease has a row in fairq.durable_lease now, or has it elsewhere.  Called as
  * soon as the row is written, by the transaction that has written it: from then
  * on whoever ends the lease looks for the row there.  If that transaction rolls
- * back the place leads nowhere, and is a hint anyway (durable_leases.c).  Does
- * nothing if the lease is over; never fails.
+ * back the place leads nowhere, and is a hint anyway (durable_leases.c).
+ * Returns false if the lease is over, and whoever has ended it has found no
+ * row.  Never fails.
  */
-void
+bool
 leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 
 	if (partition == NULL)
-		return;
+		return false;
 	lease_entries[ref->entry].durable = true;
 	lease_durables[ref->entry].tid = *durable_tid;
 	unlock_partition(partition);
+	return true;
 }
 
 /*
- * Grant a lease as it was before a crash, unless it is there.  For a new one
- * there has to be a reserved entry.  If its session is over it has run out.
+ * Grant a lease as it was before a crash, unless it is there: as it was written
+ * to fairq.durable_lease, where its row is at durable_tid, and, from its task's
+ * row, with tid, group and overflow.  Its session is NO_SESSION, or it has run
+ * out and it is SESSION_OVER.  For a new one there has to be a reserved entry.
  * LEASE_VOID: the task has another one, which is in ref then.
  *
  * The caller is the only one that reads the rows of the queue
  * (queue_state_recovery_begin); leases that are there may be settled meanwhile.
- * If the result is LEASE_RESTORED the lease has taken over what its group has
- * counted for it; else the caller takes that back.  Never fails.
+ * The group has adopted the lease (groups_adopt_lease), if it is known.  If the
+ * result is LEASE_RESTORED the lease has taken over what its group has counted
+ * for it; else the caller takes that back.  Never fails.
  *
  * A lease that is there already, from the file or from an earlier reading, is
  * told where its row is now.  It keeps its deadline and its session.
+ *
+ * *ref is set in any case: with LEASE_RESTORED and LEASE_KNOWN to the lease of
+ * the row, with LEASE_NO_ROOM and for what is no receipt to no lease.  Takes
+ * and releases the partition's lock, and inside it that of the moved.
  */
 LeaseRestored
-leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
+leases_restore_durable(const LeaseInfo *saved, const pg_uuid_t *receipt, LeaseRef *ref)
 {
-	uint32		hash = lease_hash(durable->queue, durable->task);
+	uint32		hash = lease_hash(saved->queue, saved->task);
 	Partition  *partition = partition_of(hash);
 	LeaseRestored result = LEASE_KNOWN;
 	uint64		high;
 	uint64		token;
 	uint32		number;
-	Lease	   *lease;
 
 	ref->entry = 0;
 	ref->token = 0;
-	if (!lease_split_receipt(&durable->receipt, &high, &token))
+	if (!node_split_uuid(receipt, &high, &token))
 		return LEASE_VOID;
 
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
-	number = search_chain(hash, durable->queue, durable->task);
+	number = search_chain(hash, saved->queue, saved->task);
 	if (number != NO_ENTRY && lease_entries[number].token != token)
 	{
 		result = LEASE_VOID;
@@ -90,26 +115,14 @@ leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
 		result = (number == NO_ENTRY) ? LEASE_NO_ROOM : LEASE_RESTORED;
 	}
 	if (result == LEASE_RESTORED)
-	{
-		lease = enter_lease(partition, hash, number, durable->queue, durable->task);
-		lease->attempt = durable->attempt;
-		lease->token = token;
-		lease->tid = durable->tid;
-		lease->deadline = durable->over ? 0 : durable->deadline;
-		lease->pid = 0;
-		lease->session = durable->over ? SESSION_OVER : NO_SESSION;
-		lease->group = durable->group;
-		lease->overflow = durable->overflow;
-		lease->started = durable->started;
-		lease->excused = true;
-		wheel_schedule(partition, number);
-	}
+		enter_saved(hash, number, saved, token)->excused = true;
 	if (result == LEASE_RESTORED || result == LEASE_KNOWN)
 	{
 		/* Its token is set by now, which says in which chain it is moved. */
-		lease = &lease_entries[number];
+		Lease	   *lease = &lease_entries[number];
+
 		lease->durable = true;
-		lease_durables[number].tid = durable->durable_tid;
+		lease_durables[number].tid = saved->durable_tid;
 		if (!lease->moved && (high & ~NODE_UUID_MASK) != lease_usual_receipt(number))
 			lease_move(number, high);
 		ref->entry = number;
@@ -126,7 +139,8 @@ leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
 
 /*
  * The salt of receipts: 12 bits.  That of the start before is set again before
- * any lease is restored, so that receipts stay good.
+ * any lease is restored, so that receipts stay good.  After that it does not
+ * change while the server runs, and is read without a lock.
  */
 uint32
 leases_salt(void)
@@ -134,6 +148,10 @@ leases_salt(void)
 	return lease_table->salt;
 }
 
+/*
+ * Set the salt of the start before.  For the postmaster, alone, while there is
+ * no lease.
+ */
 void
 leases_set_salt(uint32 salt)
 {
@@ -148,30 +166,27 @@ leases_set_salt(uint32 salt)
  *
  * All other processes have ended, so no lease is settling.  One that is held in
  * vain has no task, and is not kept.
+ *
+ * *saved is set only if there is one, with padding that is zero, for it is
+ * written as it is.  number is from 0 on.
  */
 int
-leases_save(int number, SavedLease *saved)
+leases_save(int number, LeaseInfo *saved)
 {
 	Lease	   *lease = &lease_entries[number];
-	SavedSession session;
-	bool		over;
+	SessionInfo session;
 
 	if ((uint32) number >= lease_table->free.high_water)
 		return -1;
 	if (lease->state != LEASE_HELD)
 		return 0;
-	over = lease->session != NO_SESSION && !sessions_save(lease->session, &session);
-	memset(saved, 0, sizeof(SavedLease));
-	saved->ref.entry = number;
-	saved->ref.token = lease->token;
-	saved->task = lease->task;
-	saved->deadline = over ? 0 : lease->deadline;
-	saved->queue = lease->queue;
-	saved->attempt = lease->attempt;
-	saved->session = over ? SESSION_OVER : lease->session;
-	saved->started = lease->started;
-	saved->tid = lease->tid;
-	saved->overflow = lease->overflow;
+	memset(saved, 0, sizeof(LeaseInfo));
+	copy_lease(number, saved);
+	if (lease->session != NO_SESSION && !sessions_save(lease->session, &session))
+	{
+		saved->deadline = 0;
+		saved->session = SESSION_OVER;
+	}
 	return 1;
 }
 
@@ -184,12 +199,14 @@ leases_save(int number, SavedLease *saved)
  * Its group is not known (leases_adopt), nor is its task counted: that is made
  * good when the rows are read.  Without a session it is excused until it is
  * extended, for its worker could not reach the server.
+ *
+ * Never fails: what does not fit is left out, for its task is delivered again.
+ * The caller has checked that the file is whole, not what it says.
  */
 void
-leases_restore(const SavedLease *saved)
+leases_restore(const LeaseInfo *saved)
 {
 	uint32		hash = lease_hash(saved->queue, saved->task);
-	Partition  *partition = partition_of(hash);
 	uint32		number = saved->ref.entry;
 	Lease	   *lease;
 	SavedQueue	queue;
@@ -213,18 +230,9 @@ leases_restore(const SavedLease *saved)
 	if (lease_entries[number].state != LEASE_FREE ||
 		number != lease_table->free.high_water - 1)
 		return;
-	lease = enter_lease(partition, hash, number, saved->queue, saved->task);
-	lease->attempt = saved->attempt;
-	lease->token = saved->ref.token;
-	lease->tid = saved->tid;
-	lease->deadline = saved->deadline;
-	lease->pid = 0;
-	lease->session = saved->session;
+	lease = enter_saved(hash, number, saved, saved->ref.token);
 	lease->group = FAIRQ_NO_GROUP;
-	lease->overflow = saved->overflow;
-	lease->started = saved->started;
 	lease->excused = (saved->session == NO_SESSION);
 	if (saved->session != NO_SESSION)
 		sessions_lease_restored(saved->session);
-	wheel_schedule(partition, number);
 }

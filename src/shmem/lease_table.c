@@ -3,7 +3,7 @@
  * lease_table.c
  *	  The table of leases in shared memory, and its free entries.
  *
- * An entry is 72 bytes.  It is found in two ways:
+ * An entry is 80 bytes.  It is found in two ways:
  *
  *	 by task: a hash table of chains, in partitions with a lock each;
  *	 by receipt: the receipt is a uuid that holds the entry's number, and a
@@ -31,7 +31,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
@@ -39,6 +38,11 @@
 #include "shmem/groups.h"
 #include "shmem/lease_table.h"
 
+/*
+ * The parts of the area, as each process has them: the table, the heads of
+ * chains (lease_chain_mask + 1 of them), the entries, and as many parts of
+ * durable leases.
+ */
 LeaseTable *lease_table = NULL;
 uint32	   *lease_chains = NULL;
 Lease	   *lease_entries = NULL;
@@ -47,30 +51,37 @@ uint32		lease_chain_mask;
 
 /*
  * Entries that this backend took off the free list and has not used yet: free
- * ones, in no list.
+ * ones, linked from this one on.  They are this backend's alone.
  */
-static uint32 *reserved = NULL;
-static int	reserved_count = 0;
-static int	reserved_size = 0;
+static uint32 reserved_first = NO_ENTRY;
 
 /*
  * Entries of leases that have ended, linked, on their way to the free list: the
  * one that ended last is the first.  Until they are there they are this
  * backend's, and say by whom their tasks were claimed, and when.
  */
-static bool deferring = false;
+static bool deferring = false;	/* between the two functions that say so */
 static uint32 deferred_first = NO_ENTRY;
-static uint32 deferred_last;
+static uint32 deferred_last;	/* set if there is a first */
 
+/*
+ * The memory for all leases that there may be, with as many heads of chains,
+ * and for what durable ones need besides (invariant I10).
+ */
 Size
-lease_table_shmem_size(void)
+leases_shmem_size(void)
 {
 	return add_size(fixed_table_size(sizeof(LeaseTable), settings_max_leases, sizeof(Lease)),
 					mul_size(settings_max_leases, sizeof(DurablePart)));
 }
 
+/*
+ * Set up the table, without a lease and with a salt of its own, or find it
+ * (found).  The postmaster calls this before there are other processes, so
+ * that nothing is locked.
+ */
 void
-lease_table_shmem_init(void *area, bool found)
+leases_shmem_init(void *area, bool found)
 {
 	lease_table = area;
 	lease_entries = fixed_table_init(area, sizeof(LeaseTable), settings_max_leases, found,
@@ -114,61 +125,52 @@ lease_table_shmem_init(void *area, bool found)
  * before is returned first.  The caller returns what it did not use; if it
  * fails, leases_return_reserved is called when the transaction rolls back.
  *
- * Fails only for want of memory, before anything is taken.  A claim calls this
- * before it locks the page of a row, so that the lease itself finds its entry.
+ * A claim calls this before it locks the page of a row, so that the lease
+ * itself finds its entry.  Never fails.
  */
 int
 leases_reserve(int n)
 {
-	if (reserved_count > 0)
-		leases_return_reserved();
-	if (n > reserved_size)
-	{
-		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-		if (reserved != NULL)
-			pfree(reserved);
-		reserved = NULL;
-		reserved_size = 0;
-		reserved = palloc(n * sizeof(uint32));
-		reserved_size = n;
-		MemoryContextSwitchTo(old);
-	}
+	int			count = 0;
 
 	Assert(n > 0);
+	AssertNotLocked(&lease_table->free_lock);
+	leases_return_reserved();
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	while (reserved_count < n)
+	for (; count < n; count++)
 	{
 		uint32		number = free_entries_take(&lease_table->free, settings_max_leases,
 											   lease_entries, hash_next);
 
 		if (number == NO_ENTRY)
 			break;
-		reserved[reserved_count++] = number;
+		lease_entries[number].hash_next = reserved_first;
+		reserved_first = number;
 	}
 	lease_check_free();
 	LWLockRelease(&lease_table->free_lock);
-	return reserved_count;
+	return count;
 }
 
 /*
  * Return what is left of the reserved entries, if any.  Never fails: called
  * when a (sub)transaction has rolled back, too.
+ *
+ * Takes and releases the lock of the free list, the last in the order: a
+ * caller may hold a partition.
  */
 void
 leases_return_reserved(void)
 {
-	if (reserved_count == 0)
+	if (reserved_first == NO_ENTRY)
 		return;
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	while (reserved_count > 0)
+	while (reserved_first != NO_ENTRY)
 	{
-		uint32		number = reserved[--reserved_count];
-		Lease	   *lease = &lease_entries[number];
+		uint32		number = lease_take_reserved();
 
-		lease->state = LEASE_FREE;
-		lease->token = 0;
-		free_entries_give(&lease_table->free, number, &lease->hash_next);
+		Assert(lease_entries[number].state == LEASE_FREE && lease_entries[number].token == 0);
+		free_entries_give(&lease_table->free, number, &lease_entries[number].hash_next);
 	}
 	LWLockRelease(&lease_table->free_lock);
 }
@@ -180,7 +182,11 @@ leases_return_reserved(void)
 uint32
 lease_take_reserved(void)
 {
-	return reserved_count > 0 ? reserved[--reserved_count] : NO_ENTRY;
+	uint32		number = reserved_first;
+
+	if (number != NO_ENTRY)
+		reserved_first = lease_entries[number].hash_next;
+	return number;
 }
 
 /*
@@ -191,6 +197,10 @@ lease_take_reserved(void)
  *
  * Without a lock: of two backends that end tasks of one claim at once, the one
  * that comes second to the place finds there what the other has written.
+ *
+ * elapsed is 0 or more and has CLAIM_TIME_BITS bits.  What is returned adds
+ * up, over the tasks of a claim, to what the longest of them has taken, unless
+ * its place was taken.
  */
 static int64
 since_last_of_claim(const Lease *lease, int64 elapsed)
@@ -212,8 +222,8 @@ since_last_of_claim(const Lease *lease, int64 elapsed)
 }
 
 /*
- * Leases have ended, whose entries are in no chain any more, but linked from
- * first to last: tell their groups, and give the entries back.
+ * Leases have ended, whose entries are in no chain any more, but linked
+ * (deferred_first): tell their groups, and give the entries back.
  *
  * A worker does the tasks of a claim one after the other, or all at once.
  * Either way a task has taken the time since the last one of the claim ended,
@@ -222,12 +232,18 @@ since_last_of_claim(const Lease *lease, int64 elapsed)
  *
  * The groups come first: once an entry is in the free list another backend may
  * use it, and what it says of the lease that has ended is lost.
+ *
+ * The caller holds no lock of a partition: those of groups and their limits
+ * come before.  GetCurrentTransactionStopTimestamp() is when the transaction
+ * ended, so it is one time for all leases that end with it.
  */
 static void
-free_entries(uint32 first, uint32 last)
+free_entries(void)
 {
-	uint32		number = first;
+	uint32		number = deferred_first;
 
+	if (number == NO_ENTRY)
+		return;
 	while (number != NO_ENTRY)
 	{
 		const Lease *lease = &lease_entries[number];
@@ -244,7 +260,7 @@ free_entries(uint32 first, uint32 last)
 				 lease_entries[end].pid == lease->pid);
 		if (lease->started != LEASE_NOT_USED)
 		{
-			run = GetCurrentTransactionStopTimestamp() - lease->started;
+			run = GetCurrentTransactionStopTimestamp() - wall_clock_shown(lease->started);
 			run = Min(Max(run, 0), (INT64CONST(1) << CLAIM_TIME_BITS) - 1);
 			charged = since_last_of_claim(lease, run) / together;
 		}
@@ -252,8 +268,10 @@ free_entries(uint32 first, uint32 last)
 			groups_lease_ends(lease_entries[number].group, run, charged);
 	}
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	free_entries_give(&lease_table->free, first, &lease_entries[last].hash_next);
+	free_entries_give(&lease_table->free, deferred_first,
+					  &lease_entries[deferred_last].hash_next);
 	LWLockRelease(&lease_table->free_lock);
+	deferred_first = NO_ENTRY;
 }
 
 /*
@@ -267,22 +285,19 @@ lease_free_entry(uint32 number)
 	Lease	   *lease = &lease_entries[number];
 
 	Assert(lease->state == LEASE_FREE && lease->token == 0);
-	lease->hash_next = deferring ? deferred_first : NO_ENTRY;
+	lease->hash_next = deferred_first;
+	if (deferred_first == NO_ENTRY)
+		deferred_last = number;
+	deferred_first = number;
 	if (!deferring)
-		free_entries(number, number);
-	else
-	{
-		if (deferred_first == NO_ENTRY)
-			deferred_last = number;
-		deferred_first = number;
-	}
+		free_entries();
 }
 
 /*
  * Many leases are going to end: all that is left to do for them is done at
  * once, for there is one free list for everybody, and it is known then which
  * have ended together.  Neither function fails, and what is between them must
- * not, or entries would never become free.
+ * not, or entries would never become free.  The pair is not nested.
  */
 void
 leases_defer_free(void)
@@ -291,13 +306,14 @@ leases_defer_free(void)
 	deferring = true;
 }
 
+/*
+ * The other one of the pair: groups are told of all leases that have ended
+ * since, and their entries become free.  The caller holds no lock of ours.
+ */
 void
 leases_free_deferred(void)
 {
 	Assert(deferring);
 	deferring = false;
-	if (deferred_first == NO_ENTRY)
-		return;
-	free_entries(deferred_first, deferred_last);
-	deferred_first = NO_ENTRY;
+	free_entries();
 }

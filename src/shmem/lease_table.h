@@ -34,9 +34,6 @@
 #define WHEEL_EXPIRED	WHEEL_SLOTS /* one list more */
 #define TICK_USECS		INT64CONST(50000)
 
-/* A token has 62 bits; the uuid's variant takes the other two. */
-#define TOKEN_MASK		((UINT64CONST(1) << 62) - 1)
-
 /*
  * A lease is SETTLING from when a transaction begins to settle it: its commit
  * frees the entry, its rollback leads back.  leases_end_vain makes VAIN of
@@ -73,44 +70,55 @@ typedef enum LeaseState
  * Walks over all entries read some fields without the lock, to pass over leases
  * that are not meant.  What they find they lock by its token (lock_lease).
  *
- * deadline is DT_NOEND if the lease ends only with its session or, of a pop,
- * its transaction; from 0 down it has run out, whatever the clock says.  tid
- * is where the task's row was seen last: a hint, which may be invalid.
+ * deadline and started are by the steady clock.  deadline is DT_NOEND if the
+ * lease ends only with its session or, of a pop, its transaction; from 0 down
+ * it has run out, whatever the clock says.  tid is where the task's row was
+ * seen last: a hint, which may be invalid.
  */
 typedef struct Lease
 {
-	int64		task;
-	uint64		token;
-	TimestampTz deadline;
+	int64		task;			/* id of its task; no two entries in use
+								 * have one id and queue */
+	uint64		token;			/* names the lease for ever; 0: free */
+	TimestampTz deadline;		/* when it runs out, by the steady clock;
+								 * see above */
 	ItemPointerData tid;
-	uint16		queue;
+	uint16		queue;			/* number of the state of its queue */
 	uint32		hash_next;		/* next in the chain, or in the free list */
-	uint32		wheel_next;
+	uint32		wheel_next;		/* next and previous in its list of the
+								 * wheel; NO_ENTRY: none */
 	uint32		wheel_prev;
 	uint16		wheel_slot:15;
 	uint16		excused:1;		/* it has no session, was restored after a
 								 * restart and not extended since; or its
 								 * claim was rolled back */
-	uint8		partition;
+	uint8		partition;		/* number of the one whose lock guards it;
+								 * read without that to find it (lock_lease) */
 	uint8		state:2;		/* a LeaseState */
 	uint8		outlived:1;		/* its task has expired: the queue is told
 								 * when it ends, if the task is as it was */
 	uint8		counted:1;		/* its group will count its task again when it
 								 * is given back */
-	uint8		durable:1;		/* lease_durables says more */
+	uint8		durable:1;		/* it has a row: lease_durables says more */
 	uint8		moved:1;		/* and its receipt, too */
 	uint8		closing:1;		/* its transaction has looked for a held task */
-	uint8		overflow:1;		/* its row said so: only for those who look */
-	int32		attempt;
-	int32		pid;
-	uint32		session;
-	uint32		group;
-	TimestampTz started;
+	uint8		overflow:1;		/* its row said so; its group counts it
+								 * there when it is given back */
+	int32		attempt;		/* which attempt of its task it is */
+	int32		pid;			/* of the backend that claimed; 0: restored */
+	uint32		session;		/* that it ends with, by its slot;
+								 * NO_SESSION or SESSION_OVER */
+	uint32		group;			/* number of the group that has it in
+								 * flight, or FAIRQ_NO_GROUP */
+	TimestampTz started;		/* when it was claimed, by the steady clock;
+								 * or LEASE_NOT_USED */
+	TimestampTz enqueued_at;	/* as its task's row says; 0: not known */
 } Lease;
 
 /*
- * Of a durable lease; guarded as the entry is.  The receipt of a moved lease
- * does not change, so it may be read with moved_lock held instead.
+ * Of a durable lease; guarded as the entry is, and of no meaning if that is not
+ * durable.  The receipt of a moved lease does not change, so it may be read
+ * with moved_lock held instead.
  */
 typedef struct DurablePart
 {
@@ -125,6 +133,10 @@ typedef struct DurablePart
  */
 #define LEASE_NOT_USED	INT64CONST(0)
 
+/*
+ * Chains of leases that are moved, by their tokens: of some that were restored
+ * from their rows.
+ */
 #define MOVED_CHAINS	4096
 
 /*
@@ -140,18 +152,29 @@ typedef struct DurablePart
  * When it is free, used is the number of entries in the lists, and what is in a
  * slot is of a tick after "tick".  used, tick and the heads of lists are read
  * without it where it does no harm to be late.
+ *
+ * The tick of a lease may be a round or more ahead: then it stays in its slot
+ * when the wheel is turned there.  One that is settling may be there past its
+ * deadline, and is looked at once a second (wheel_turn).
  */
 typedef struct Partition
 {
 	LWLock		lock;
 	int64		tick;			/* the wheel has been turned up to this one */
 	uint32		used;			/* entries */
-	uint32		wheel[WHEEL_SLOTS + 1];
+	uint32		wheel[WHEEL_SLOTS + 1]; /* heads of lists: of the tick t in t %
+										 * WHEEL_SLOTS, of the expired in the
+										 * last; NO_ENTRY: empty */
 } Partition;
 
 /*
- * free_lock guards hash_next of free entries, too.  The salt is set before
- * there are other processes.  claim_times are hints, without a lock.
+ * free_lock guards hash_next of free entries, too, but not of those that belong
+ * to a backend: reserved ones, and those of leases that have just ended.  The
+ * salt is set before there are other processes.  claim_times are hints,
+ * without a lock (since_last_of_claim).
+ *
+ * Of the backends that see a new tick one sets "tick", by an exchange, and
+ * turns the wheels; so it says that this was begun, not that it is done.
  */
 typedef struct LeaseTable
 {
@@ -172,14 +195,13 @@ extern FAIRQ_PRIVATE Lease *lease_entries;
 extern FAIRQ_PRIVATE DurablePart *lease_durables;
 extern FAIRQ_PRIVATE uint32 lease_chain_mask;
 
-/* lease_table.c */
-extern Size lease_table_shmem_size(void);
-extern void lease_table_shmem_init(void *area, bool found);
+/*
+ * lease_table.c.  lease_take_reserved takes no lock; lease_free_entry is
+ * called with no partition locked, for it takes locks of groups.  Neither
+ * fails.
+ */
 extern FAIRQ_PRIVATE uint32 lease_take_reserved(void);
 extern FAIRQ_PRIVATE void lease_free_entry(uint32 number);
-
-/* lease_wheel.c */
-extern void leases_clock_set(const ClockStep *step);
 
 /* lease_check.c */
 #ifdef USE_ASSERT_CHECKING
@@ -194,11 +216,19 @@ extern FAIRQ_PRIVATE void lease_check_free(void);
 #define lease_check_free()	((void) 0)
 #endif
 
+/*
+ * Contracts of the functions here and in the files that include this.  Where
+ * it is not known which partition it is, its lock is taken by lock_lease,
+ * lock_lease_of or lock_task.
+ */
 #define AssertPartitionLocked(partition) AssertLocked(&(partition)->lock)
 #define AssertPartitionLockedExclusively(partition) \
 	AssertLockedExclusively(&(partition)->lock)
 
-/* Unlock a partition, which is as it should be. */
+/*
+ * Unlock a partition, which is as it should be: what it says of its entries
+ * may be wrong for a while under the lock, and must not be when this is called.
+ */
 static inline void
 unlock_partition(Partition *partition)
 {
@@ -206,19 +236,26 @@ unlock_partition(Partition *partition)
 	LWLockRelease(&partition->lock);
 }
 
-/* lease_receipts.c */
+/*
+ * lease_receipts.c.  Both that take a number of a lease in use want its
+ * partition locked exclusively if they change it (lease_move,
+ * lease_unlink_moved), and take the lock of the moved inside.  None fails.
+ */
 extern FAIRQ_PRIVATE uint64 lease_usual_receipt(uint32 number);
-extern FAIRQ_PRIVATE bool lease_split_receipt(const pg_uuid_t *receipt, uint64 *high,
-											  uint64 *token);
 extern FAIRQ_PRIVATE void lease_move(uint32 number, uint64 receipt);
 extern FAIRQ_PRIVATE void lease_unlink_moved(uint32 number);
 
+/*
+ * What a lease is found by: murmurhash32 spreads both parts over all bits, for
+ * the lower ones are the partition and the chain.
+ */
 static inline uint32
 lease_hash(int queue, int64 task)
 {
 	return murmurhash32(murmurhash32((uint32) (task >> 32) * 16384 + queue) + (uint32) task);
 }
 
+/* The partition of a hash: its lower 8 bits. */
 static inline Partition *
 partition_of(uint32 hash)
 {
@@ -277,6 +314,9 @@ lock_lease(const LeaseRef *ref, LWLockMode mode)
  * As lock_lease, of an entry that is a lease of a queue: for walks over all.
  * Sets *ref.  An entry that is not is passed over without a lock; under the
  * lock it is asked once more, for the token may be that of another lease.
+ *
+ * A lease that begins behind the walk is not met by it.  So whoever walks sees
+ * to it that none begins, or that those that do need not be met.
  */
 static inline Partition *
 lock_lease_of(int queue, uint32 entry, LWLockMode mode, LeaseRef *ref)
@@ -312,7 +352,11 @@ lock_task(int queue, int64 task, LWLockMode mode, Partition **partition)
 	return number != NO_ENTRY ? &lease_entries[number] : NULL;
 }
 
-/* Copy a lease, of whatever state; durable_tid only if it is durable. */
+/*
+ * Copy a lease, of whatever state; durable_tid only if it is durable.  Its
+ * times become those of the wall clock.  The partition is locked, in either
+ * mode, or this is the postmaster, alone.
+ */
 static inline void
 copy_lease(uint32 number, LeaseInfo *info)
 {
@@ -324,12 +368,13 @@ copy_lease(uint32 number, LeaseInfo *info)
 	info->queue = lease->queue;
 	info->task = lease->task;
 	info->tid = lease->tid;
-	info->deadline = lease->deadline;
+	info->deadline = wall_clock_shown(lease->deadline);
 	info->attempt = lease->attempt;
 	info->pid = lease->pid;
 	info->session = lease->session;
 	info->group = lease->group;
-	info->started = lease->started;
+	info->started = wall_clock_shown(lease->started);
+	info->enqueued_at = lease->enqueued_at;
 	info->overflow = lease->overflow;
 	info->excused = lease->excused;
 	info->settling = (lease->state == LEASE_SETTLING);
@@ -337,32 +382,6 @@ copy_lease(uint32 number, LeaseInfo *info)
 	if (lease->durable)
 		info->durable_tid = lease_durables[number].tid;
 	info->receipt = lease->moved ? lease_durables[number].receipt : 0;
-}
-
-/*
- * Use a free entry for a lease on a task, which has none.  The caller has taken
- * it off the free list.  It fills in the rest, the token included, and
- * schedules the lease, before it unlocks the partition.
- */
-static inline Lease *
-enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 task)
-{
-	Lease	   *lease = &lease_entries[number];
-
-	AssertPartitionLockedExclusively(partition);
-	Assert(partition == partition_of(hash));
-	Assert(lease->state == LEASE_FREE);
-	Assert(search_chain(hash, queue, task) == NO_ENTRY);
-	lease->task = task;
-	lease->queue = queue;
-	lease->partition = hash % PARTITIONS;
-	lease->state = LEASE_HELD;
-	lease->durable = lease->moved = lease->closing = lease->counted = false;
-	lease->outlived = lease->excused = false;
-	lease->hash_next = lease_chains[hash & lease_chain_mask];
-	lease_chains[hash & lease_chain_mask] = number;
-	partition->used++;
-	return lease;
 }
 
 /* ----------------------------------------------------------------
@@ -373,6 +392,8 @@ enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 t
 /*
  * Link a lease, which is in no list.  Those in the list of the expired are
  * counted in their queue, which tells a pass whether to look for any.
+ *
+ * slot is WHEEL_EXPIRED, or of a tick that the wheel has yet to be turned to.
  */
 static inline void
 wheel_link(Partition *partition, uint32 number, int slot)
@@ -393,7 +414,10 @@ wheel_link(Partition *partition, uint32 number, int slot)
 		pg_atomic_fetch_add_u32(&queue_state_by_number(lease->queue)->expired, 1);
 }
 
-/* The caller links it again, or ends it, before it unlocks the partition. */
+/*
+ * Take a lease out of its list.  The caller links it again, or ends it, before
+ * it unlocks the partition.
+ */
 static inline void
 wheel_unlink(Partition *partition, uint32 number)
 {
@@ -426,6 +450,44 @@ wheel_schedule(Partition *partition, uint32 number)
 	Assert(lease_entries[number].state != LEASE_FREE);
 	tick = Max(tick, partition->tick + 1);
 	wheel_link(partition, number, tick % WHEEL_SLOTS);
+}
+
+/*
+ * Use a free entry for a lease on a task, which has none: as *info says, whose
+ * times are by the steady clock.  The caller has taken the entry off the free
+ * list.  What *info says of the row in fairq.durable_lease, and of a receipt
+ * that does not lead here, is left to the caller.
+ */
+static inline Lease *
+enter_lease(Partition *partition, uint32 hash, uint32 number, const LeaseInfo *info)
+{
+	Lease	   *lease = &lease_entries[number];
+
+	AssertPartitionLockedExclusively(partition);
+	Assert(partition == partition_of(hash));
+	Assert(lease->state == LEASE_FREE);
+	Assert(search_chain(hash, info->queue, info->task) == NO_ENTRY);
+	lease->task = info->task;
+	lease->token = info->ref.token;
+	lease->deadline = info->deadline;
+	lease->tid = info->tid;
+	lease->queue = info->queue;
+	lease->excused = info->excused;
+	lease->partition = hash % PARTITIONS;
+	lease->state = LEASE_HELD;
+	lease->outlived = lease->counted = lease->durable = lease->moved = lease->closing = false;
+	lease->overflow = info->overflow;
+	lease->attempt = info->attempt;
+	lease->pid = info->pid;
+	lease->session = info->session;
+	lease->group = info->group;
+	lease->started = info->started;
+	lease->enqueued_at = info->enqueued_at;
+	lease->hash_next = lease_chains[hash & lease_chain_mask];
+	lease_chains[hash & lease_chain_mask] = number;
+	partition->used++;
+	wheel_schedule(partition, number);
+	return lease;
 }
 
 #endif							/* FAIRQ_LEASE_TABLE_H */

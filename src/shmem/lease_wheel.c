@@ -26,65 +26,11 @@
 #include "shmem/sessions.h"
 #include "shmem/worker_slots.h"
 
-/* How often a lease that is settling past its deadline is looked at: 1 s. */
+/*
+ * How often a lease that is settling past its deadline is looked at, in ticks:
+ * once a second.
+ */
 #define SETTLING_TICKS	20
-
-/* Processes may differ by this as to what time it is: 1 s. */
-#define AHEAD_TICKS		20
-
-/*
- * Set the wheel of a partition to now, forward or back.  If that is because
- * the clock was set, leases last as long as they would have.
- *
- * All slots are emptied before the tick changes, and each lease is linked anew,
- * for its slot depends on both.  Those that have run out stay so.
- */
-static void
-wheel_set(Partition *partition, TimestampTz now, const ClockStep *step)
-{
-	uint32		first = NO_ENTRY;
-
-	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
-	for (int slot = 0; slot < WHEEL_SLOTS; slot++)
-	{
-		uint32		number;
-
-		while ((number = partition->wheel[slot]) != NO_ENTRY)
-		{
-			wheel_unlink(partition, number);
-			lease_entries[number].wheel_next = first;
-			first = number;
-		}
-	}
-	partition->tick = now / TICK_USECS;
-	while (first != NO_ENTRY)
-	{
-		uint32		number = first;
-		Lease	   *lease = &lease_entries[number];
-
-		first = lease->wheel_next;
-		/* Not what has run out whatever the clock says, or never does. */
-		if (step != NULL && lease->deadline > 0 && lease->deadline != DT_NOEND)
-			lease->deadline = wall_clock_shifted(lease->deadline, lease->started, step);
-		if (step != NULL)
-			lease->started = wall_clock_shifted(lease->started, lease->started, step);
-		wheel_schedule(partition, number);
-	}
-	unlock_partition(partition);
-}
-
-/*
- * The clock was set.  Called in the process that sees that first
- * (wall_clock_check).  The shared tick is set, too: if the clock was set back
- * leases_tick would find it ahead, and set the wheels once more.
- */
-void
-leases_clock_set(const ClockStep *step)
-{
-	for (int i = 0; i < PARTITIONS; i++)
-		wheel_set(&lease_table->partitions[i], step->now, step);
-	pg_atomic_write_u64(&lease_table->tick, step->now / TICK_USECS);
-}
 
 /*
  * Turn the wheel of a partition to a tick: what has expired goes to the list
@@ -92,6 +38,10 @@ leases_clock_set(const ClockStep *step)
  *
  * Another process may have turned it further: then nothing is done.  If it was
  * not turned for more than a round each slot is looked at once.
+ *
+ * On return what was due by that tick is in the list of the expired, but for
+ * what is settling.  now and tick are of one moment of the steady clock.
+ * Takes and releases the partition's lock.
  */
 static void
 wheel_turn(Partition *partition, int64 tick, TimestampTz now)
@@ -123,7 +73,7 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 					wheel_link(partition, number, WHEEL_EXPIRED);
 
 					/* Whoever turns the wheel may be of another database. */
-					worker_slots_wake_at(queue_state_by_number(lease->queue)->database, now);
+					worker_slots_wake_at(queue_state_by_number(lease->queue)->database, 0);
 				}
 			}
 			number = next;
@@ -136,8 +86,11 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
  * Look once a tick what has expired.  The first caller of a tick does the
  * work, which is in proportion to what expires.
  *
- * now is the caller's time.  When this returns another process may still be
+ * now is by the steady clock.  When this returns another process may still be
  * turning the wheels, and it wakes the worker for what it finds.
+ *
+ * Never fails, and the caller holds no lock of ours.  In most calls it is one
+ * read of an atomic.
  */
 void
 leases_tick(TimestampTz now)
@@ -145,13 +98,6 @@ leases_tick(TimestampTz now)
 	int64		tick = now / TICK_USECS;
 	uint64		turned = pg_atomic_read_u64(&lease_table->tick);
 
-	/* By a process that had read a clock which was set since. */
-	if ((int64) turned > tick + AHEAD_TICKS &&
-		pg_atomic_compare_exchange_u64(&lease_table->tick, &turned, tick))
-	{
-		for (int i = 0; i < PARTITIONS; i++)
-			wheel_set(&lease_table->partitions[i], now, NULL);
-	}
 	if ((int64) turned >= tick ||
 		!pg_atomic_compare_exchange_u64(&lease_table->tick, &turned, tick))
 		return;
@@ -166,6 +112,10 @@ leases_tick(TimestampTz now)
  * Called after sessions_overdue has said so.  A lease that begins behind the
  * walk, by a claim that has seen its session alive, is found by the next one, a
  * second later.  One that is settling runs out if its transaction rolls back.
+ *
+ * On return each lease of a closed session that was there has run out: passes
+ * over its queue find it (leases_expired), unless it is settling.  Never
+ * fails.
  */
 void
 leases_end_sessions(void)
@@ -209,6 +159,8 @@ leases_end_sessions(void)
  * This is for a task whose row was removed while another transaction settles
  * its lease (race 28), and for one whose row is found to be gone
  * (lease_rows.c).  The caller wakes the worker.
+ *
+ * Never fails: called at commit, too.  Does nothing if the lease is over.
  */
 void
 leases_end_vain(const LeaseRef *ref)
@@ -237,6 +189,9 @@ leases_end_vain(const LeaseRef *ref)
  * lease any time, and shows the old session with the new token then.  Under
  * the lock it is one lease, of the session whose slot it keeps; and its token
  * names it for ever.  When this returns any of them may be over.
+ *
+ * Fails only for want of memory, with no lock held.  The array is the
+ * caller's.
  */
 int
 leases_of_session(const SessionRef *session, LeaseRef **refs)
@@ -278,6 +233,9 @@ leases_of_session(const SessionRef *session, LeaseRef **refs)
  * room for max.  They are copies: the caller, a pass, settles each one with
  * leases_settle_expired, which looks whether it is still so.  Those that it
  * cannot put back stay in the list of the expired, or return there.
+ *
+ * Never fails.  Takes the partitions' locks, shared, one after the other, and
+ * only of those that have any.
  */
 int
 leases_expired(int queue, int max, LeaseInfo *leases)
@@ -311,7 +269,7 @@ leases_expired(int queue, int max, LeaseInfo *leases)
 /*
  * When the next lease of the server may run out: never later than it does, and
  * DT_NOEND if there is none.  Without locks; a lease that is granted meanwhile
- * is announced by whoever claims.
+ * is announced by its claim.
  *
  * It is the time of a tick, for leases run out by ticks; too early if what is
  * in its slot runs for another round.  Those that have run out are not looked
@@ -319,8 +277,9 @@ leases_expired(int queue, int max, LeaseInfo *leases)
  * again, at any moment, so the caller asks once (race 16).
  */
 TimestampTz
-leases_next_deadline(TimestampTz now)
+leases_next_deadline(void)
 {
+	int64		turned = wall_clock_steady() / TICK_USECS - WHEEL_SLOTS + 1;
 	int64		nearest = PG_INT64_MAX;
 
 	for (int i = 0; i < PARTITIONS; i++)
@@ -333,12 +292,12 @@ leases_next_deadline(TimestampTz now)
 
 		/* From where this wheel has been turned to, not from now. */
 		tick = ((volatile Partition *) partition)->tick;
-		tick = Max(tick, now / TICK_USECS - WHEEL_SLOTS + 1) + 1;
+		tick = Max(tick, turned) + 1;
 		for (int ahead = 0; ahead < WHEEL_SLOTS && tick + ahead < nearest; ahead++)
 		{
 			if (partition->wheel[(tick + ahead) % WHEEL_SLOTS] != NO_ENTRY)
 				nearest = tick + ahead;
 		}
 	}
-	return nearest == PG_INT64_MAX ? DT_NOEND : nearest * TICK_USECS;
+	return nearest == PG_INT64_MAX ? DT_NOEND : wall_clock_shown(nearest * TICK_USECS);
 }

@@ -32,32 +32,23 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "common/node_number.h"
 #include "shmem/groups.h"
 #include "shmem/lease_table.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/worker_slots.h"
 
-/* Of this backend, seeded from a strong source. */
+/*
+ * Of this backend, seeded from a strong source: so that tokens of two backends
+ * do not meet.
+ */
 static pg_prng_state token_state;
 static bool token_seeded = false;
 
-Size
-leases_shmem_size(void)
-{
-	return lease_table_shmem_size();
-}
-
-void
-leases_shmem_init(void *area, bool found)
-{
-	lease_table_shmem_init(area, found);
-	wall_clock_register(leases_clock_set);
-}
-
 /*
- * A token for a new lease.  Fails if there are no random values; so it is asked
- * for before a partition is locked.
+ * A token for a new lease: 62 random bits, never 0.  Fails if there are no
+ * random values; so it is asked for before a partition is locked.
  */
 static uint64
 new_token(void)
@@ -76,7 +67,7 @@ new_token(void)
 		token_seeded = true;
 	}
 	do
-		token = pg_prng_uint64(&token_state) & TOKEN_MASK;
+		token = pg_prng_uint64(&token_state) & NODE_TOKEN_MASK;
 	while (token == 0);
 	return token;
 }
@@ -84,11 +75,12 @@ new_token(void)
 /*
  * Grant a lease on a task, if it has none.
  *
- * The caller sets the lease's queue, task, tid, attempt (its number), started
- * (now), deadline, group (which counts it already: groups_lease_begins) and
- * overflow (its entry is a turn).  The rest is set here.  session is whose
- * the lease is going to be (number NO_SESSION: of none); counted says whether
- * the group counts the task.  There is a reserved entry.
+ * The caller sets the lease's queue, task, enqueued_at (as the row has it),
+ * tid, attempt (its number), started (now) and deadline, both by the steady
+ * clock, group (which counts it already: groups_lease_begins) and overflow (its
+ * entry is a turn).  The rest is set here.  session is whose the lease is going
+ * to be (number NO_SESSION: of none); counted says whether the group counts the
+ * task.  There is a reserved entry.
  *
  * The caller holds the page of the row locked, so that the row cannot be
  * deleted between the caller's look and the lease (race 2).  A lease that has
@@ -106,7 +98,6 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 	Partition  *partition = partition_of(hash);
 	uint64		token = new_token();
 	uint32		number;
-	Lease	   *lease;
 
 	Assert(info->queue >= 0 && info->queue < settings_max_queues);
 	Assert(info->attempt > 0);
@@ -134,21 +125,14 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 
 	number = lease_take_reserved();
 	Assert(number != NO_ENTRY);
-	lease = enter_lease(partition, hash, number, info->queue, info->task);
-	lease->attempt = info->attempt;
-	lease->token = token;
-	lease->tid = info->tid;
-	lease->deadline = info->deadline;
-	lease->pid = MyProcPid;
-	lease->session = session->number;
-	lease->group = info->group;
-	lease->counted = counted;
-	lease->overflow = info->overflow;
-	lease->started = info->started;
-	wheel_schedule(partition, number);
+	info->ref.token = token;
+	info->pid = MyProcPid;
+	info->session = session->number;
+	info->excused = false;
+	enter_lease(partition, hash, number, info)->counted = counted;
 	copy_lease(number, info);
 	if (unlikely(info->overflow) && counted)
-		groups_leased(info->group);
+		groups_count(info->group, true, -1);
 	unlock_partition(partition);
 	return LEASE_GRANTED;
 }
@@ -156,6 +140,9 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 /*
  * Read a lease.  Returns false if it is over.  It may be settling, have run out
  * or be held in vain: *info says so.
+ *
+ * What *info says may be out of date when this returns.  Takes and releases
+ * the lock of the partition, shared; never fails.
  */
 bool
 leases_look(const LeaseRef *ref, LeaseInfo *info)
@@ -173,6 +160,9 @@ leases_look(const LeaseRef *ref, LeaseInfo *info)
  * The lease on a task.  Returns false if there is none.  A claim may grant one
  * a moment later, but not while the row's page is locked exclusively, nor when
  * the row is deleted.
+ *
+ * *info is set only if there is one; it may be settling, have run out or be
+ * held in vain.  The page may be locked, as a claim has it.
  */
 bool
 leases_find(int queue, int64 task, LeaseInfo *info)
@@ -225,8 +215,9 @@ leases_closing(int queue, int64 task)
 }
 
 /*
- * Is a task leased, and has who ends the lease yet to look for a task that is
- * held behind it?  Then the caller need not have that looked at.
+ * Is a task leased, and has the transaction that ends the lease yet to look
+ * for a task that is held behind it?  Then the caller need not have that
+ * looked at (race 10).
  */
 bool
 leases_will_look(int queue, int64 task)
@@ -243,6 +234,9 @@ leases_will_look(int queue, int64 task)
 /*
  * A task has expired.  Is it leased?  Then it may go on, and the queue is told
  * when its lease ends and it is as it was (race 18).
+ *
+ * For a pass, which has looked at the row.  The mark stays until the lease
+ * ends; if the task ends with it nothing is told.
  */
 bool
 leases_outlive(int queue, int64 task)
@@ -259,8 +253,9 @@ leases_outlive(int queue, int64 task)
 /* When begin_settling is to do it: if the lease is held, and ... */
 typedef enum SettleIf
 {
-	IF_HELD,
-	IF_EXPIRED,
+	IF_HELD,					/* nothing else */
+	IF_EXPIRED,					/* is in the list of the expired; also if it
+								 * is vain */
 	IF_OF_QUEUE					/* of that queue, and of no session */
 } SettleIf;
 
@@ -269,6 +264,9 @@ typedef enum SettleIf
  * from the list of the expired to the wheel: no pass is to meet it there.  Its
  * deadline stays, so it is found again when the wheel is turned, and expires
  * if it is not settling any more (race 5).
+ *
+ * Returns whether it has; *info is set only then.  queue counts with
+ * IF_OF_QUEUE only.
  */
 static inline bool
 begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int queue)
@@ -338,6 +336,9 @@ leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
  * its deadline has passed meanwhile.  wake: the worker is woken for it.  A
  * pass does not wake it: it knows when to come again, and what it could not
  * put back it cannot put back at once.  Does nothing if the lease is over.
+ *
+ * A lease that has become vain meanwhile is vain then, and has run out (race
+ * 28).  Called at the end of the transaction, or by a pass that gives up.
  */
 void
 leases_unsettle(const LeaseRef *ref, bool wake)
@@ -350,7 +351,7 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 		return;
 	Assert(lease->state == LEASE_SETTLING);
 	lease->state = (lease->deadline == LEASE_VAIN_UNTIL) ? LEASE_VAIN : LEASE_HELD;
-	if (lease->deadline <= GetCurrentTimestamp() && lease->wheel_slot != WHEEL_EXPIRED)
+	if (lease->deadline <= wall_clock_steady() && lease->wheel_slot != WHEEL_EXPIRED)
 	{
 		wheel_unlink(partition, ref->entry);
 		wheel_link(partition, ref->entry, WHEEL_EXPIRED);
@@ -362,12 +363,34 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 }
 
 /*
+ * A lease is going to end, and its task is as it was before: it is counted
+ * again. And if it has expired meanwhile it is looked at again.
+ *
+ * Called under the lock of the lease, which ends before that is let go: so a
+ * task is counted in its group, or by its lease, and never by both or neither.
+ */
+static void
+count_given_back(const Lease *lease)
+{
+	AssertPartitionLockedExclusively(&lease_table->partitions[lease->partition]);
+	if (unlikely(lease->outlived))
+		queue_state_outlived(queue_state_by_number(lease->queue), lease->task);
+	if (lease->counted && lease->group != FAIRQ_NO_GROUP)
+		groups_count(lease->group, lease->overflow, 1);
+}
+
+/*
  * End a lease, whose partition is unlocked then.  used: its task was worked on,
- * which its group is told of.
+ * which its group is told of; else it is as it was.
  *
  * The chain of the moved is left first, for it is found by the token.  The
  * session is told under the partition's lock, so that a backend that has a
  * lease locked knows that its session keeps its slot.
+ *
+ * The caller has the partition locked exclusively and the lease in it is in
+ * use.  When this returns the partition is unlocked and the entry on its way
+ * to the free list: whoever finds its number finds another token.  Never
+ * fails.
  */
 static void
 end_lease(Partition *partition, uint32 number, bool used)
@@ -377,6 +400,8 @@ end_lease(Partition *partition, uint32 number, bool used)
 
 	AssertPartitionLockedExclusively(partition);
 	lease_check(partition, number);
+	if (!used)
+		count_given_back(lease);
 	while (*link != number)
 	{
 		Assert(*link != NO_ENTRY);
@@ -399,20 +424,6 @@ end_lease(Partition *partition, uint32 number, bool used)
 }
 
 /*
- * A lease is going to end, and its task is as it was before: it is counted
- * again. And if it has expired meanwhile it is looked at again.
- */
-static void
-count_given_back(const Lease *lease)
-{
-	AssertPartitionLockedExclusively(&lease_table->partitions[lease->partition]);
-	if (unlikely(lease->outlived))
-		queue_state_outlived(queue_state_by_number(lease->queue), lease->task);
-	if (lease->counted && lease->group != FAIRQ_NO_GROUP)
-		groups_given_back(lease->queue, lease->group, lease->overflow);
-}
-
-/*
  * End a lease, and say what it was (if info is not NULL): where its task's row
  * was seen last.  used: its task was worked on, which its group is told of;
  * else it is as it was, and counts in its group again.  Returns false if it was
@@ -428,8 +439,6 @@ leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 		return false;
 	if (info != NULL)
 		copy_lease(ref->entry, info);
-	if (!used)
-		count_given_back(&lease_entries[ref->entry]);
 	end_lease(partition, ref->entry, used);
 	return true;
 }
@@ -438,6 +447,9 @@ leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
  * End a lease that no transaction is settling and that has no row, for there
  * is a row of another one.  Returns whether it has ended.  The task is not
  * counted, for that other lease on it is restored next.
+ *
+ * For the backend that restores durable leases (durable_restore.c), alone in
+ * its queue.
  */
 bool
 leases_displace(const LeaseRef *ref)
@@ -449,8 +461,7 @@ leases_displace(const LeaseRef *ref)
 		return false;
 	if (lease->state == LEASE_HELD && !lease->durable)
 	{
-		if (lease->outlived)
-			queue_state_outlived(queue_state_by_number(lease->queue), lease->task);
+		lease->counted = false;
 		end_lease(partition, ref->entry, false);
 		return true;
 	}
@@ -484,16 +495,16 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 		return false;
 	}
 	copy_lease(ref->entry, info);
-	count_given_back(lease);
 	end_lease(partition, ref->entry, false);
 	return true;
 }
 
 /*
- * Move the deadline of a lease.  Returns false if it is over or settling, or
- * held in vain.  In force at once, and not undone at rollback.  One that has
- * run out, but is not being put back, lives again.  The caller has seen that
- * its session is not over, and wakes the worker for the new deadline.
+ * Move the deadline of a lease, by the steady clock.  Returns false if it is
+ * over or settling, or held in vain.  In force at once, and not undone at
+ * rollback.  One that has run out, but is not being put back, lives again.  The
+ * caller has seen that its session is not over, and wakes the worker for the
+ * new deadline.
  */
 bool
 leases_extend(const LeaseRef *ref, TimestampTz deadline, LeaseInfo *info)
@@ -545,6 +556,8 @@ leases_adopt(const LeaseRef *ref, uint32 group)
  * How many leases a queue has, and how many of them are of tasks that their
  * rows say are in the overflow.  Looks at all leases of the server, without a
  * lock, and so may be wrong by those that begin and end meanwhile: for views.
+ *
+ * *overflow is set in any case.  Never fails.
  */
 int
 leases_count(int queue, int *overflow)
@@ -575,6 +588,7 @@ leases_list(LeaseInfo **leases)
 	int			size = 1024;
 
 	*leases = palloc(size * sizeof(LeaseInfo));
+	wall_clock_check();
 	for (int p = 0; p < PARTITIONS; p++)
 	{
 		Partition  *partition = &lease_table->partitions[p];
@@ -612,11 +626,9 @@ leases_forget_queue(int queue)
 	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		LeaseRef	ref;
-		Partition  *partition = lock_lease_of(queue, i, LW_SHARED, &ref);
+		Partition  *partition = lock_lease_of(queue, i, LW_EXCLUSIVE, &ref);
 
-		if (partition == NULL)
-			continue;
-		unlock_partition(partition);
-		leases_drop(&ref, false, NULL);
+		if (partition != NULL)
+			end_lease(partition, i, false);
 	}
 }

@@ -4,9 +4,9 @@
  *	  Leases: who may work on which task until when.
  *
  * These functions take the locks that they need, and return without any.  Of
- * those that backends call four may fail, for they allocate or ask for random
- * values: leases_reserve, leases_grant, leases_list and leases_of_session.  All
- * other functions of the lease table may be called at the end of transactions.
+ * those that backends call three may fail, for they allocate or ask for random
+ * values: leases_grant, leases_list and leases_of_session.  All other functions
+ * of the lease table may be called at the end of transactions.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +23,8 @@
 /*
  * Names one lease, for ever: an entry's number and the token it has, which is
  * never 0.  The entry is used again when the lease is over, the token is not.
+ * So a LeaseRef may be kept for any time, and is no right to anything: whoever
+ * uses it is told whether the lease is over.
  */
 typedef struct LeaseRef
 {
@@ -30,6 +32,7 @@ typedef struct LeaseRef
 	uint64		token;
 } LeaseRef;
 
+/* What leases_grant answers: whether the lease is there now, and whose. */
 typedef enum LeaseGrant
 {
 	LEASE_GRANTED,				/* the task is the caller's */
@@ -43,7 +46,13 @@ typedef enum LeaseGrant
 /*
  * What is known of a lease: a copy for those who look.  It may be out of date
  * as soon as it is made, so whoever changes a lease names it by ref, and is
- * told whether it is over.
+ * told whether it is over.  Times are by the wall clock; who grants a lease
+ * gives those of the steady one (leases_grant).
+ *
+ * It is also what is kept of a lease across a restart, by a clean shutdown
+ * (lease_file.c, whose number of version changes with this) or in
+ * fairq.durable_lease.  Its number of a group, and its pid, mean nothing after
+ * it.  A deadline of 0 says that it has run out.
  */
 typedef struct LeaseInfo
 {
@@ -51,56 +60,30 @@ typedef struct LeaseInfo
 	int			queue;			/* number of the queue's state */
 	int64		task;
 	ItemPointerData tid;		/* a hint */
-	TimestampTz deadline;
-	int			attempt;
-	int			pid;			/* of the backend that claimed */
+	TimestampTz deadline;		/* DT_NOEND: it ends with its session or
+								 * transaction; or LEASE_VAIN_UNTIL */
+	int			attempt;		/* of the task: this is its number */
+	int			pid;			/* of the backend that claimed; 0: restored */
 	uint32		session;		/* NO_SESSION: none */
 	uint32		group;			/* of groups.c; FAIRQ_NO_GROUP: not known */
 	TimestampTz started;		/* when it was claimed */
+	TimestampTz enqueued_at;	/* of the task: tells it from another one of its
+								 * id; 0: not known */
 	bool		overflow;		/* its task's row says it is in the overflow */
-	bool		settling;
+	bool		settling;		/* a transaction, which has not ended,
+								 * settles it */
 	bool		excused;		/* should it run out, it is not lost */
 	bool		durable;		/* it has a row in fairq.durable_lease ... */
 	ItemPointerData durable_tid;	/* ... which was seen there */
 	uint64		receipt;		/* first half of its receipt; 0: as usual */
 } LeaseInfo;
 
-/*
- * What of a lease is kept across a restart, by a clean shutdown (lease_file.c).
- * Not its group, whose number means nothing then: leases_adopt.
- */
-typedef struct SavedLease
+/* Where a task is counted that is not leased: as ready, or in the overflow. */
+typedef struct TaskCount
 {
-	LeaseRef	ref;
-	int64		task;
-	TimestampTz deadline;
-	int			queue;
-	int			attempt;
-	uint32		session;
-	TimestampTz started;
-	ItemPointerData tid;
+	uint32		group;			/* FAIRQ_NO_GROUP: nowhere */
 	bool		overflow;
-} SavedLease;
-
-/*
- * A lease as it was written to fairq.durable_lease, and, from its task's row,
- * tid, group and overflow.  The group has adopted it (groups_adopt_lease), if
- * it is known: the caller takes that back unless the lease is restored.
- */
-typedef struct DurableLease
-{
-	int			queue;
-	int64		task;
-	ItemPointerData tid;		/* of the task's row; a hint */
-	int			attempt;
-	uint32		group;
-	TimestampTz started;
-	TimestampTz deadline;
-	pg_uuid_t	receipt;
-	bool		overflow;
-	bool		over;			/* it was of a session, which is over */
-	ItemPointerData durable_tid;	/* of its own row */
-} DurableLease;
+} TaskCount;
 
 /* What became of a row that leases_restore_durable was given. */
 typedef enum LeaseRestored
@@ -115,8 +98,7 @@ typedef enum LeaseRestored
  * When a lease ends, for those who look: *until, under a session unless a
  * heartbeat comes.  Never an infinite time, which drivers cannot represent.
  * Returns false if there is none to tell: it was popped, and ends with its
- * transaction; or its session is over, and it is going to be put back.  The
- * caller holds no lock of ours, for the clock may be found to have been set.
+ * transaction; or its session is over, and it is going to be put back.
  */
 static inline bool
 leases_until(const LeaseInfo *lease, TimestampTz *until)
@@ -135,7 +117,8 @@ leases_until(const LeaseInfo *lease, TimestampTz *until)
 /*
  * Whether less than a fifth of a lease is left: of its length, or of what
  * leases of its queue usually have, if it was extended or is a long one.  One
- * that its session ends has no deadline that could be near.
+ * that its session ends has no deadline that could be near.  usual is in
+ * microseconds, and now is by the wall clock, as the times of the lease are.
  */
 static inline bool
 leases_near_end(const LeaseInfo *lease, int64 usual, TimestampTz now)
@@ -146,13 +129,22 @@ leases_near_end(const LeaseInfo *lease, int64 usual, TimestampTz now)
 extern Size leases_shmem_size(void);
 extern void leases_shmem_init(void *area, bool found);
 
-/* Granting: lease_table.c, leases.c */
+/*
+ * Granting: lease_table.c, leases.c.  leases_grant is called with the content
+ * lock of the row's page held, the other two without.
+ */
 extern int	leases_reserve(int n);
 extern void leases_return_reserved(void);
 extern LeaseGrant leases_grant(LeaseInfo *lease, const SessionRef *session,
 							   bool counted);
 
-/* Finding, settling and ending: leases.c, receipts in lease_receipts.c */
+/*
+ * Finding, settling and ending: leases.c, receipts in lease_receipts.c.  What
+ * takes a LeaseRef answers false, or does nothing, if the lease is over.
+ * leases_drop, leases_give_back and leases_displace take locks of groups and
+ * limits when the partition's is let go; so the caller holds no lock of a
+ * lane, a group or a partition.
+ */
 extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
 extern bool leases_look(const LeaseRef *ref, LeaseInfo *lease);
@@ -173,27 +165,35 @@ extern bool leases_drop(const LeaseRef *ref, bool used, LeaseInfo *lease);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline,
 						  LeaseInfo *lease);
 
-/* Durable leases: lease_restore.c, the last one in lease_receipts.c */
-extern void leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid);
-extern LeaseRestored leases_restore_durable(const DurableLease *durable,
+/*
+ * Durable leases: lease_restore.c, the last one in lease_receipts.c.  None of
+ * these fails.
+ */
+extern bool leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid);
+extern LeaseRestored leases_restore_durable(const LeaseInfo *saved, const pg_uuid_t *receipt,
 											LeaseRef *ref);
 extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 
-/* What groups count of them: leases.c, lease_counts.c */
+/*
+ * What groups count of them: leases.c, lease_counts.c.  These take the lock of
+ * a lease's partition and, inside it or after it, that of the group's.  None
+ * fails.
+ */
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern bool leases_count_row(int queue, int64 task, LeaseInfo *lease);
 extern void leases_count_anew(int queue);
 extern void leases_leave_groups(int queue);
-extern bool leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
-extern bool leases_task_written(int queue, int64 task, bool overflow);
+extern void leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
+extern bool leases_task_written(int queue, int64 task, uint64 was, TaskCount now,
+								TaskCount before);
 
-/* When they run out: lease_wheel.c */
+/* When they run out: lease_wheel.c.  now is by the steady clock. */
 extern void leases_tick(TimestampTz now);
 extern void leases_end_sessions(void);
 extern void leases_end_vain(const LeaseRef *ref);
 extern int	leases_of_session(const SessionRef *session, LeaseRef **refs);
 extern int	leases_expired(int queue, int max, LeaseInfo *leases);
-extern TimestampTz leases_next_deadline(TimestampTz now);
+extern TimestampTz leases_next_deadline(void);
 
 /* All of a queue, or of the server: leases.c */
 extern int	leases_count(int queue, int *overflow);
@@ -202,8 +202,8 @@ extern int	leases_list(LeaseInfo **leases);
 /* Across a restart, in the postmaster: lease_restore.c */
 extern uint32 leases_salt(void);
 extern void leases_set_salt(uint32 salt);
-extern int	leases_save(int number, SavedLease *saved);
-extern void leases_restore(const SavedLease *saved);
+extern int	leases_save(int number, LeaseInfo *saved);
+extern void leases_restore(const LeaseInfo *saved);
 
 /* A queue is gone: leases.c */
 extern void leases_forget_queue(int queue);

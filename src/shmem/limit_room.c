@@ -15,6 +15,9 @@
  * Locking: the lock of a group's limit, see limit_table.c, which is taken after
  * that of a lane.  The lock of a queue's tokens is taken after that.
  *
+ * Races: 7 (the last lease ends before the line is blocked) and 29 (a subgroup
+ * has room, and its group has not), both in limit_room_reserve.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -24,7 +27,10 @@
 #include "shmem/limit_private.h"
 #include "shmem/limit_table.h"
 
-/* The heap has the largest first, so this is the other way round. */
+/*
+ * The first whose token comes is the largest, for a heap has that first. Called
+ * under the lock of the queue's tokens, which guards what is compared.
+ */
 static int
 compare_tokens(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
@@ -35,40 +41,29 @@ compare_tokens(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 }
 
 /*
- * A group comes to its queue's heap, or leaves it.  Only the root is shared:
- * the rest of a heap is the code that compares.
+ * A group waits for a token until then; DT_NOEND: it does not.  On return
+ * next_token says when the first of the queue has one.  Takes the lock of the
+ * queue's tokens.
  */
-static void
-change_heap(QueueLimits *limits, GroupLimit *limit, bool add)
-{
-	pairingheap heap = {0};
-
-	AssertLockedExclusively(&limits->token_lock);
-	heap.ph_compare = compare_tokens;
-	heap.ph_root = limits->tokens;
-	if (add)
-		pairingheap_add(&heap, &limit->node);
-	else
-		pairingheap_remove(&heap, &limit->node);
-	limits->tokens = heap.ph_root;
-}
-
-/* A group waits for a token until then; DT_NOEND: it does not. */
 static void
 wait_for_token(GroupLimit *limit, TimestampTz token)
 {
 	QueueLimits *limits = limit->of_queue;
+	pairingheap heap = {.ph_compare = compare_tokens};
 
 	AssertLimitLockedExclusively(limit);
 	if (!limit->awaits_token && token == DT_NOEND)
 		return;
 	LWLockAcquire(&limits->token_lock, LW_EXCLUSIVE);
+	/* Only the root is shared: the rest of a heap is the code that compares. */
+	heap.ph_root = limits->tokens;
 	if (limit->awaits_token)
-		change_heap(limits, limit, false);
+		pairingheap_remove(&heap, &limit->node);
 	limit->awaits_token = (token != DT_NOEND);
 	limit->token_due = token;
 	if (limit->awaits_token)
-		change_heap(limits, limit, true);
+		pairingheap_add(&heap, &limit->node);
+	limits->tokens = heap.ph_root;
 	pg_atomic_write_u64(&limits->next_token, limits->tokens == NULL ? (uint64) DT_NOEND :
 						(uint64) pairingheap_container(GroupLimit, node,
 													   limits->tokens)->token_due);
@@ -76,9 +71,10 @@ wait_for_token(GroupLimit *limit, TimestampTz token)
 }
 
 /*
- * The line of a class is blocked until there is room; or a token, by then.
- * The caller sets blocked in the line itself, before it unlocks the home lane
- * (T3).
+ * The line of a class is blocked until there is room; or a token, by then. The
+ * caller sets blocked in the line itself, before it unlocks the home lane (T3).
+ * The entry's lock is held exclusively; a line that is blocked already stays
+ * so, by the number that its group has now.
  */
 static void
 block(GroupLimit *limit, int class, uint32 group, TimestampTz token)
@@ -90,7 +86,10 @@ block(GroupLimit *limit, int class, uint32 group, TimestampTz token)
 	wait_for_token(limit, token);
 }
 
-/* How many tasks more may be taken; if a token is awaited, by then. */
+/*
+ * How many tasks more may be taken, beside those that are in hand; if a token
+ * is awaited, by then.  The entry's lock is held exclusively.
+ */
 static int
 room_of(GroupLimit *limit, TimestampTz *token)
 {
@@ -102,6 +101,7 @@ room_of(GroupLimit *limit, TimestampTz *token)
 /*
  * Is a limit still that of a group?  A claim reads its number without the lock
  * of the group's partition: the entry may be another group's by now, or free.
+ * Classes have one limit, so theirs are not compared.
  */
 static bool
 is_of(const GroupLimit *limit, const GroupKey *key)
@@ -192,25 +192,10 @@ limit_room_block(uint32 number, const RoomLevel *level)
 }
 
 /*
- * n more tasks of the group are parked; or (n < 0) so many less.  While there
- * are any, a task that was not taken out of the line is refused
- * (group_limits_take).  NO_LIMIT: there is nothing to count at.
- */
-void
-limit_room_parked(uint32 number, int n)
-{
-	GroupLimit *limit;
-
-	if (number == NO_LIMIT)
-		return;
-	limit = limit_lock(number, LW_EXCLUSIVE);
-	limit->parked += n;
-	limit_unlock(number);
-}
-
-/*
- * Room is kept for a task.  Its token is taken, also of a limit without a
- * rate: there may be one before the token is given back.
+ * Room is kept for a task.  Its token is taken, also of a limit without a rate:
+ * there may be one before the token is given back.  The entry's lock is held
+ * exclusively, and the caller has found room, or had some kept that it has just
+ * given up.
  */
 void
 limit_room_keep(GroupLimit *limit)
@@ -274,7 +259,8 @@ limit_room_unblock(GroupLimit *limit, uint32 *groups)
 /*
  * A group that waits for a token and has it by now; NO_LIMIT: there is none.
  * Without its lock, so that others may have had it go on: the caller looks.
- * Called by each claim, and so without a lock while no token is due.
+ * Called by each claim, and so without a lock while no token is due; then it
+ * takes that of the queue's tokens in shared mode.
  */
 uint32
 limit_room_first_due(QueueLimits *limits, TimestampTz now)
@@ -293,7 +279,8 @@ limit_room_first_due(QueueLimits *limits, TimestampTz now)
 /*
  * A queue is gone: its groups wait for nothing.  Called under the directory
  * lock when its leases have ended, and before its groups and its limits are
- * forgotten (queue_lifecycle_release): no line need be told.  Never fails.
+ * forgotten (queue_lifecycle_release): no line need be told.  Takes the lock of
+ * each of its limits.  Never fails.
  */
 void
 limit_room_forget_queue(int queue)

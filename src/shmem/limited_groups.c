@@ -8,7 +8,13 @@
  * limit adds these to it.
  *
  * Locking: as in group_table.c.  The lock of a limit is taken after that of a
- * partition.
+ * partition, and after that of a home lane; so is the table lock of limits.
+ * Where a limit has to be made no partition is locked, for those of all groups
+ * are to make room.
+ *
+ * Race 7 (the last lease of a group ends between a claim's look and the
+ * blocking of its line) is guarded in limited_groups_park, 15 (settings that
+ * are not committed) by announcing them first.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,16 +29,25 @@
 #define CROWDED_USECS	USECS_PER_SEC
 
 /*
- * A group is told its limit, unless it knows that.  What it has in flight is
- * counted there from now on.
+ * A group does without its limit, if that says nothing (limit_entry_leave):
+ * its settings were taken away, or limits are scarce.
  */
 static void
-set_limit(FairGroup *group, uint32 limit)
+leave(FairGroup *group, uint32 limit, bool scarce)
 {
 	AssertGroupLockedExclusively(group);
-	if (limit == NO_LIMIT || group->limit != NO_LIMIT)
+	if (limit == NO_LIMIT || group->limit != limit ||
+		!limit_entry_leave(limit, group->leased, scarce))
 		return;
-	turn_lines_limited(group, limit);
+	group->limit = NO_LIMIT;
+	limit_table_detach(limit);
+}
+
+/* As leave, where the settings of a limit were taken away. */
+static void
+leave_limit(FairGroup *group, uint32 limit)
+{
+	leave(group, limit, false);
 }
 
 /*
@@ -43,6 +58,7 @@ set_limit(FairGroup *group, uint32 limit)
 static void
 let_go_of_limits(void)
 {
+	AssertNotLocked(&group_table->creation_lock);
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
 	for (uint32 i = 0; i < group_table->free.high_water; i++)
 	{
@@ -52,42 +68,26 @@ let_go_of_limits(void)
 		if (!group->in_use || ((volatile FairGroup *) group)->limit == NO_LIMIT)
 			continue;
 		(void) group_table_lock_number(i);
-		if (group->limit != NO_LIMIT && limit_table_leave(group->limit, group->leased))
-			group->limit = NO_LIMIT;
-		else if (group->limit != NO_LIMIT && group->leased == 0 &&
-				 !limit_table_needed(group->limit))
-		{
-			limit_table_detach(group->limit);
-			group->limit = NO_LIMIT;
-		}
+		leave(group, group->limit, true);
 		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
 }
 
 /*
- * A group does without its limit, if that says nothing: its settings were
- * taken away.
- */
-static void
-leave_limit(FairGroup *group, uint32 limit)
-{
-	AssertGroupLockedExclusively(group);
-	if (group->limit == limit && limit_table_leave(limit, group->leased))
-		group->limit = NO_LIMIT;
-}
-
-/*
- * Do something about a limit for each group of its key, in all classes.  No
- * partition is locked.
+ * Do something about a limit for each group of its key, in all classes, with
+ * the group's partition locked exclusively.  The caller has no partition
+ * locked, nor the creation lock, which is held in shared mode all along.
  *
  * Whoever makes a group looks for its limit with the creation lock held: so
- * either it finds the limit, or we find the group.
+ * either it finds the limit, or we find the group.  A class without any group
+ * is passed over, at the cost of one look.
  */
 static void
 in_all_classes(QueueState *queue, const GroupName *name, uint32 limit,
 			   void (*work) (FairGroup *group, uint32 limit))
 {
+	AssertNotLocked(&group_table->creation_lock);
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
 	for (int class = 0; class < queue->classes; class++)
 	{
@@ -108,9 +108,15 @@ in_all_classes(QueueState *queue, const GroupName *name, uint32 limit,
  * The limit of a key, made if there is none (limit_table_make), for which room
  * is made.  No partition is locked.  Fails, with nothing changed, if there is
  * no room for it.
+ *
+ * announced: the groups of that key are going to be given settings, and learn
+ * the limit when these are committed (limited_groups_settle), so that nothing
+ * has to fail at the commit.  The caller settles it now, or has reserved a
+ * pending action and notes that it is to be settled: else the entry would never
+ * go.
  */
-static uint32
-limit_of_key(QueueState *queue, const GroupName *name, bool announced)
+uint32
+limited_groups_make(QueueState *queue, const GroupName *name, bool announced)
 {
 	int			number = queue_state_number(queue);
 	uint32		limit = limit_table_make(number, &queue->limits, name, announced);
@@ -131,71 +137,53 @@ limit_of_key(QueueState *queue, const GroupName *name, bool announced)
 }
 
 /*
- * Is there no room for the limit of a subgroup, because of others of its group?
- * What these do not need is given up before.
- */
-static bool
-is_crowded(QueueState *queue, const GroupName *name)
-{
-	int			number = queue_state_number(queue);
-
-	if (!name->subgroup || likely(!limit_table_is_full_of(number, name)))
-		return false;
-	let_go_of_limits();
-	return limit_table_is_full_of(number, name);
-}
-
-/*
- * A group gets the limit that its queue's defaults say.  No partition is
- * locked.
+ * A group gets the limit that its queue's defaults say, with what it has in
+ * flight in all its classes, which may be from before there were such defaults.
+ * No partition is locked.
  *
- * With what it has in flight in all its classes, which may be from before there
- * were such defaults.
- *
- * If there is no room for that of a subgroup its group waits, at a limit that
- * it has for nothing else, if need be.
+ * If there is no room for that of a subgroup, because of others of its group,
+ * its group waits for a second, at a limit that it has for nothing else, if
+ * need be: then its tasks come to this again.
  *
  * The caller, a claim, looks at the group anew: it may have been forgotten, or
- * been told its limit by another claim.  Fails as limit_of_key.
+ * been told its limit by another claim.  Fails as limited_groups_make.
  */
 void
 limited_groups_join(QueueState *queue, const GroupName *name)
 {
-	bool		crowded = is_crowded(queue, name);
+	int			number = queue_state_number(queue);
+	bool		crowded = name->subgroup && unlikely(limit_table_is_full_of(number, name));
 	GroupName	above;
 	uint32		limit;
 
-	if (unlikely(crowded))
+	/* What others do not need is given up before it waits. */
+	if (crowded)
+	{
+		let_go_of_limits();
+		crowded = limit_table_is_full_of(number, name);
+	}
+	if (crowded)
 	{
 		above = group_name_above(name);
 		name = &above;
 	}
 	/* It has no room until all classes are told: what they have is counted. */
-	limit = limit_of_key(queue, name, false);
-	in_all_classes(queue, name, limit, set_limit);
+	limit = limited_groups_make(queue, name, false);
+	in_all_classes(queue, name, limit, turn_lines_limited);
 	group_limits_joined(limit, crowded ? GetCurrentTimestamp() + CROWDED_USECS : 0);
 }
 
 /*
- * The limit of a group; NO_LIMIT: it has none.  For those who look: it may be
- * another group's by the time that they do.
- */
-uint32
-limited_groups_find(QueueState *queue, const GroupName *name)
-{
-	return limit_table_find(queue_state_number(queue), name, false);
-}
-
-/*
- * The weight of a group, or subgroup, whether it has tasks or not.
+ * The weight of a group, or subgroup, whether it has tasks or not: that of its
+ * limit, or its queue's default.  Above zero.  As of a moment ago.
  */
 double
 limited_groups_weight(QueueState *queue, const GroupName *name)
 {
-	uint32		limit = limited_groups_find(queue, name);
+	uint32		limit = limit_table_find(queue_state_number(queue), name, false);
 
 	if (limit != NO_LIMIT)
-		return limit_table_weight(limit);
+		return limit_entry_weight(limit);
 	return name->subgroup ? queue->limits.subgroup_defaults.weight : queue->limits.defaults.weight;
 }
 
@@ -239,26 +227,13 @@ limited_groups_waits(QueueState *queue, const GroupName *name)
 
 	if (pg_atomic_read_u32(&queue->limits.entries) == 0)
 		return false;
-	limit = limited_groups_find(queue, name);
-	if (limit != NO_LIMIT && limit_table_waits(limit))
+	limit = limit_table_find(queue_state_number(queue), name, false);
+	if (limit != NO_LIMIT && limit_entry_waits(limit))
 		return true;
 	if (!name->subgroup)
 		return false;
 	above = group_name_above(name);
 	return limited_groups_waits(queue, &above);
-}
-
-/*
- * A group, by its key, is going to be given settings: its limit, made if there
- * is none, which no group learns before they are committed
- * (limited_groups_settle).  The caller settles it now, or has reserved a
- * pending action and notes that it is to be settled: else the entry would
- * never go.  Fails as limit_of_key: so nothing has to fail at the commit.
- */
-uint32
-limited_groups_announce(QueueState *queue, const GroupName *name)
-{
-	return limit_of_key(queue, name, true);
 }
 
 /*
@@ -275,8 +250,8 @@ limited_groups_settle(QueueState *queue, uint32 limit, const LimitSettings *sett
 	if (settings != NULL)
 	{
 		/* Nothing is taken from here on, until they have been changed. */
-		limit_table_settling(limit, &name);
-		in_all_classes(queue, &name, limit, set_limit);
+		limit_entry_settling(limit, &name);
+		in_all_classes(queue, &name, limit, turn_lines_limited);
 		group_limits_change(limit, settings);
 		in_all_classes(queue, &name, limit, leave_limit);
 	}

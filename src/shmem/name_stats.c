@@ -13,11 +13,17 @@
  * entry is made at the commit, and what is rolled back leaves nothing.  Names
  * are noted no more than the table could have.
  *
- * Entries are not forgotten before their queue is reset or gone.
+ * Entries are not forgotten before their queue is reset or gone.  A name that
+ * is counted again then has a new entry, and so has one that a transaction had
+ * noted before, and counts after it.
  *
- * Locking: the table's lock, exclusively to add or to forget an entry.
- * Counters are atomic, and added to with the lock shared.  It is taken last of
- * all.
+ * That a name came too late for an entry of its own is not undone: the entry of
+ * the empty name keeps what it has, also when there is room again.
+ *
+ * Locking: the table's lock guards the chains, and what an entry is of; it is
+ * held exclusively to add or to forget an entry.  Counters are atomic, and
+ * added to with the lock shared.  It is taken after the directory lock of
+ * queues (name_stats_forget_queue), and no other lock is taken under it.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,8 +44,17 @@
 #include "shmem/stats.h"
 
 /*
- * An entry in use is in the chain of its hash, once for each queue and name.
- * The lock guards all but the counts and sums, which only grow.
+ * An entry.  The lock guards all but the counts and sums, which are atomic and
+ * only grow.  While the lock is free this holds:
+ *
+ *	 One in use has a queue, and is in the chain of its hash (hash_of); no other
+ *	 is of that queue and name.  Its length is 0 if it is of the empty name.
+ *
+ *	 A free one has queue -1 and is in the free list, or was never used.  Its
+ *	 counts are what they were: add_entry sets them to zero.
+ *
+ * database and relation are copied from the queue, so that a look at an entry
+ * needs no lock of queues.
  */
 typedef struct NameEntry
 {
@@ -70,23 +85,29 @@ static uint32 *chains = NULL;
 static NameEntry *entries = NULL;
 static uint32 chain_mask;
 
-/* The lock is held exclusively while this process counts. */
+/*
+ * The mode of the lock while this process counts, from name_stats_begin_count
+ * to name_stats_end_count; of no meaning else.
+ */
 static bool exclusively;
 
 /*
  * A name that this transaction has counted, in whatever queue.  It is known by
- * its place in the array.  Names are kept over a rollback to a savepoint: that
- * costs their memory until the transaction has ended.
+ * its index in the array, which tallies have.  Names are kept over a rollback
+ * to a savepoint: that costs their memory until the transaction has ended.
+ *
+ * The first is the empty name, which is in no chain: so an index of 0 ends one.
+ * The array outlives the transaction, so that most need not allocate; it is
+ * NULL until a first name was noted, and noted_count is 0 until then.
  */
 typedef struct NotedName
 {
 	uint64		hash;
-	int			next;			/* with this place in noted_chains; 0: none */
+	int			next;			/* in its chain of noted_chains; 0: none */
 	int			length;
 	char		name[MAX_TASK_NAME];
 } NotedName;
 
-/* The first is the empty name. */
 static NotedName *noted = NULL;
 static int	noted_count = 0;
 static int	noted_size = 0;
@@ -95,8 +116,8 @@ static int	noted_size = 0;
 static int	noted_chains[NOTED_CHAINS];
 
 /*
- * One for each name, and one for the empty name of each queue: so there is one
- * at commit, where nothing may fail.
+ * How many entries the table has: one for each name, and one for the empty name
+ * of each queue: so there is one at commit, where nothing may fail.
  */
 static uint32
 entries_wanted(void)
@@ -104,12 +125,18 @@ entries_wanted(void)
 	return (uint32) settings_max_names + settings_max_queues;
 }
 
+/*
+ * The memory of the table (invariant I10).
+ */
 Size
 name_stats_shmem_size(void)
 {
 	return fixed_table_size(sizeof(NameTable), entries_wanted(), sizeof(NameEntry));
 }
 
+/*
+ * Set up the table, all of whose entries are free, or find it (found).
+ */
 void
 name_stats_shmem_init(void *area, bool found)
 {
@@ -125,12 +152,16 @@ name_stats_shmem_init(void *area, bool found)
 
 #ifdef USE_ASSERT_CHECKING
 
-/* An entry is in its chain, and there are no more names than there may be. */
+/*
+ * An entry is in its chain, and there are no more names than there may be.  The
+ * lock is held, in either mode.
+ */
 static void
 check_entry(const NameEntry *entry)
 {
 	uint32		number = chains[entry->hash & chain_mask];
 
+	AssertLocked(&table->lock);
 	while (number != NO_ENTRY && &entries[number] != entry)
 		number = entries[number].next;
 	Assert(number != NO_ENTRY);
@@ -144,7 +175,11 @@ check_entry(const NameEntry *entry)
 #endif
 
 /*
- * Take an entry out of its chain, and have it free.
+ * Take an entry out of its chain, and have it free.  What is counted of its
+ * name from now on is counted in a new one.
+ *
+ * The caller has the table locked exclusively.  A backend looks an entry up and
+ * counts in it under one lock, so none is about to add to this one.
  */
 static void
 forget_entry(uint32 number)
@@ -189,6 +224,9 @@ name_stats_forget_queue(int number)
 /*
  * Make room for one name more, and for the first, the empty one.  May fail for
  * want of memory; what is noted stays as it is.
+ *
+ * On return noted[0] is the empty name, so that it can be counted in at commit
+ * whatever was noted.
  */
 static void
 reserve(void)
@@ -214,6 +252,10 @@ reserve(void)
  * time that it is noted; 0 if there are more names than the table could have,
  * which stands for the empty name.  May fail for want of memory.  Takes no
  * lock.
+ *
+ * Names are the users', so their hash begins with a seed of the server's:
+ * names cannot be chosen so that all are in one chain.  One that is too long is
+ * cut where a character ends, for it is going to be shown.
  */
 int
 name_stats_note(Datum name)
@@ -269,19 +311,26 @@ name_stats_forget_noted(void)
 	}
 }
 
-/* The hash of a name in the queue of a number. */
+/*
+ * The hash of a name in the queue of a number: it spreads a name's entries of
+ * all queues over chains.
+ */
 static inline uint32
 hash_of(int queue, const NotedName *name)
 {
 	return murmurhash32((uint32) name->hash + (uint32) queue * 0x9E3779B9);
 }
 
-/* The entry of a name in a queue, or NULL.  In either mode of the lock. */
+/*
+ * The entry of a name in a queue, or NULL.  In either mode of the lock, and
+ * good until that is released.
+ */
 static NameEntry *
 find_entry(int queue, const NotedName *name)
 {
 	uint32		hash = hash_of(queue, name);
 
+	AssertLocked(&table->lock);
 	for (uint32 i = chains[hash & chain_mask]; i != NO_ENTRY; i = entries[i].next)
 	{
 		NameEntry  *entry = &entries[i];
@@ -297,6 +346,10 @@ find_entry(int queue, const NotedName *name)
  * Make the entry of a name, which the queue does not have, and which has been
  * looked for since the lock was taken exclusively.  Its counts are set to zero
  * before it is in its chain.
+ *
+ * There is a free one: the caller has seen that there is room for a name, or
+ * this is the empty name, of which each queue has one at most.  Never fails,
+ * for the transaction has ended.
  */
 static NameEntry *
 add_entry(QueueState *queue, const NotedName *name)
@@ -336,6 +389,9 @@ add_entry(QueueState *queue, const NotedName *name)
  * looked at once more: another backend may have made the entry in between, or
  * the last one that there was room for.  The lock then stays exclusive until
  * name_stats_end_count().
+ *
+ * Comes to an end: the second time around it is exclusive, and makes what is
+ * missing.  Entries found before the lock was let go are not held on to.
  */
 static NameEntry *
 entry_of(QueueState *queue, const NotedName *name)
@@ -363,17 +419,22 @@ entry_of(QueueState *queue, const NotedName *name)
 }
 
 /*
- * Between these, what is noted is counted.  Nothing is allocated, for the
- * transaction has ended.  They take the table's lock, and let it go: no other
- * lock is taken in between.
+ * From now on what was noted is counted, until name_stats_end_count().  Takes
+ * the table's lock in shared mode; it becomes exclusive when an entry has to be
+ * made.  Nothing is allocated, for the transaction has ended, and no other lock
+ * is taken in between.
  */
 void
 name_stats_begin_count(void)
 {
+	AssertNotLocked(&table->lock);
 	LWLockAcquire(&table->lock, LW_SHARED);
 	exclusively = false;
 }
 
+/*
+ * All that was noted is counted: releases the table's lock, in whatever mode.
+ */
 void
 name_stats_end_count(void)
 {
@@ -383,8 +444,11 @@ name_stats_end_count(void)
 /*
  * Add n to what is counted of a name in a queue: number is what was noted, what
  * a counter, or name_stats_what() of a histogram and a value; sum is that of
- * the n values then.  Never fails.  The transaction has not given up its lock
- * on the queue's relation, so the queue is there.
+ * the n values then.  Never fails.
+ *
+ * Called between name_stats_begin_count() and name_stats_end_count().  The
+ * transaction has not given up its lock on the queue's relation, so the queue
+ * is there.
  */
 void
 name_stats_count(QueueState *queue, int number, int what, int64 n, uint64 sum)
@@ -410,6 +474,10 @@ name_stats_count(QueueState *queue, int number, int what, int64 n, uint64 sum)
  * it.  Returns false if there is none.  The lock is taken for each by itself:
  * a name that comes or goes meanwhile may be seen or not.  Entries are of all
  * databases, and the caller leaves out what it is not to show.
+ *
+ * *number is 0 at first.  stats is set only if the result is true.  Counters
+ * are read one after the other while others may count: a sum may have a value
+ * that its bucket has not, or the other way round.
  */
 bool
 name_stats_next(uint32 *number, NameStats *stats)
@@ -447,7 +515,9 @@ name_stats_next(uint32 *number, NameStats *stats)
 
 /*
  * As stats_below_bounds(), of a copy.  counts has room for STATS_BOUNDS.  Each
- * bound is where a bucket begins, so these counts are exact, too.
+ * bound is where a bucket begins, so these counts are exact, too: bucket i has
+ * values from 2^(i + NAME_FIRST_POWER - 1) on, so all that is below a bound is
+ * in buckets up to its power less NAME_FIRST_POWER.
  */
 int64
 name_stats_below_bounds(const NameStats *stats, StatsHistogram histogram, int64 *counts,
@@ -470,7 +540,9 @@ name_stats_below_bounds(const NameStats *stats, StatsHistogram histogram, int64 
 
 /*
  * As stats_quantiles(), of a copy; but a quantile is estimated, as if the
- * values of its bucket were even distances apart.
+ * values of its bucket were even distances apart.  A bucket is as wide as all
+ * that are below it, so its highest value would be up to twice the true one.
+ * The last bucket is taken for as wide as it would be were there one behind it.
  */
 int64
 name_stats_quantiles(const NameStats *stats, StatsHistogram histogram,
@@ -485,6 +557,7 @@ name_stats_quantiles(const NameStats *stats, StatsHistogram histogram,
 		total += counts[i];
 	for (int i = 0; total > 0 && i < n; i++)
 	{
+		/* Of this rank, from 1; quantiles ascend, so the walk goes on. */
 		int64		rank = Max((int64) ceil(quantiles[i] * total), 1);
 		double		top;
 		double		bottom;

@@ -72,7 +72,7 @@ leave(Session *session, TimestampTz now)
 {
 	Quarantine *quarantine = &session->quarantine;
 
-	quarantine->rest_until = now + Max(now - quarantine->since, 0);
+	quarantine->rest_until = 2 * now - quarantine->since;
 	set_state(session, QUARANTINE_OFF);
 }
 
@@ -133,7 +133,7 @@ step(Session *session, QueueState *queue, TimestampTz now)
 			}
 			if (idle && quarantine->queue == (uint32) queue_state_number(queue))
 				return QUARANTINE_READY;
-			if (now >= quarantine->since && now < quarantine->since + quarantine->patience)
+			if (now < quarantine->since + quarantine->patience)
 				return QUARANTINE_CLOSED;
 			/* Its leases do not end, or it claims from another queue now. */
 			quarantine->patience = Min(2 * quarantine->patience, QUARANTINE_PATIENCE_MAX);

@@ -8,7 +8,9 @@
  * settings have changed.
  *
  * Locking: a queue is made and released with the directory locked exclusively,
- * and each module takes its own locks under that.
+ * and each module takes its own locks under that: so this is the outermost lock
+ * of ours.  Who uses a queue has its relation locked, and who releases it knows
+ * that no other process has.
  *
  *-------------------------------------------------------------------------
  */
@@ -89,7 +91,7 @@ queue_lifecycle_release(Oid database, Oid relation)
 		 */
 		leases_forget_queue(number);
 		limit_room_forget_queue(number);
-		group_table_forget_queue(number);
+		group_forget_queue(number);
 		limit_table_forget_queue(number);
 		name_stats_forget_queue(number);
 		sessions_forget_queue(queue);

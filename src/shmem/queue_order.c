@@ -8,7 +8,13 @@
  * resets it when it has read all.  So what is lost meanwhile, and what a pass
  * was looking for that failed, is for the next one.
  *
- * Locking: the order's spinlock guards what is read and written here.
+ * Locking: the order's spinlock guards what is read and written here.  Each
+ * function takes it for some instructions, so that its caller may hold any lock
+ * of ours but a spinlock.  None fails.  The order's queue is kept from being
+ * released by the caller, or by a lane or a group of it that the caller has
+ * locked.
+ *
+ * Virtual time, and the highest finish tag that was served, never go back.
  *
  *-------------------------------------------------------------------------
  */
@@ -73,7 +79,9 @@ queue_order_take_lost(QueueOrder *order)
 
 /*
  * The pass has read all from what queue_order_take_lost() returned, and each
- * group that has tasks there has been told of them.
+ * group that has tasks there has been told of them.  The caller has the
+ * maintenance lock; if its transaction has failed before it does not come
+ * here, and the next pass begins where this one has.
  */
 void
 queue_order_found_lost(QueueOrder *order)
@@ -104,7 +112,8 @@ queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
 
 /*
  * Tasks were claimed that were charged so much, not divided by weights.  The
- * sum never goes down, also when the claim is rolled back.
+ * sum never goes down, also when the claim is rolled back: views compare shares
+ * of it (group_had_no_work), and a share that was had is not taken back.
  */
 void
 queue_order_served(QueueOrder *order, double cost)
@@ -152,7 +161,9 @@ queue_order_idle(QueueOrder *order)
 
 /*
  * Virtual time is at least floor: whoever comes next starts there.  Returns
- * whether it was before that.
+ * whether it was before that.  For a node whose class is behind where it is on
+ * other nodes (sql_front.c); the caller has looked that no task which is ready
+ * starts before floor, or it would be served late.
  */
 bool
 queue_order_raise(QueueOrder *order, VirtualTime floor)

@@ -11,8 +11,20 @@
  * All of it is a hint (idea 4 of src/README.md): a new state starts empty and
  * is filled from the rows (recovery.c).
  *
- * Locking: the directory lock guards which entries are in use.  Each field of
- * a QueueState names its own guard.
+ * Here are the directory, what is published of a queue's settings, the ids that
+ * are at all backends' disposal, and who reads what is not known.  Each other
+ * part of the state has a file of its own, which queue_state.h names; lanes,
+ * groups, leases and limits are in tables of their own, and know their queue by
+ * its number.
+ *
+ * Locking: the directory lock guards which entries are in use.  It is taken
+ * before all other locks of ours.  Each field of a QueueState names its own
+ * guard.  Where a function here takes one that is said.
+ *
+ * Races: 15 (settings are read before they are committed) is guarded by the
+ * count of changes (queue_state_publish), 24 (an old number of this node) and
+ * 26 by the ids' mutex, 18 (a task that expires leased) by the list of those
+ * that have outlived.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,19 +34,13 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
-#include "common/contracts.h"
 #include "common/node_number.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/groups.h"
-#include "shmem/lanes.h"
-#include "shmem/leases.h"
-#include "shmem/limit_table.h"
 #include "shmem/queue_state.h"
-#include "shmem/sessions.h"
 #include "shmem/stats.h"
-#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
 /*
@@ -50,6 +56,10 @@ typedef struct QueueDirectory
 
 static QueueDirectory *directory = NULL;
 
+/*
+ * The memory for all queues that there may be, pgfairq.max_queues (invariant
+ * I10).
+ */
 Size
 queue_state_shmem_size(void)
 {
@@ -57,6 +67,10 @@ queue_state_shmem_size(void)
 					mul_size(settings_max_queues, sizeof(QueueState)));
 }
 
+/*
+ * Set up the directory, or find it (found).  Entries are set up when they come
+ * into use.
+ */
 void
 queue_state_shmem_init(void *area, bool found)
 {
@@ -69,8 +83,10 @@ queue_state_shmem_init(void *area, bool found)
 }
 
 /*
- * The shared state of a queue, or NULL.  The result is good for as long as the
- * caller has the directory locked, or the queue's relation.
+ * The shared state of a queue, or NULL.  The caller holds the directory lock,
+ * in either mode.  The result is good for as long as it does, or has the
+ * queue's relation locked.  There are few queues, and a backend looks for each
+ * once: so all entries are gone through.
  */
 QueueState *
 queue_state_search(Oid database, Oid relation)
@@ -87,30 +103,19 @@ queue_state_search(Oid database, Oid relation)
 	return NULL;
 }
 
-static void
-queue_state_init_limits(QueueLimits *limits)
-{
-	static const LimitSettings none = {1.0, 0, 0, 0, false};
-
-	limits->defaults = none;
-	limits->subgroup_defaults = none;
-	limits->known = false;
-	limits->prepared = false;
-	pg_atomic_init_u32(&limits->changes, 0);
-	pg_atomic_init_u32(&limits->entries, 0);
-	pg_atomic_init_u32(&limits->strangers, 0);
-	LWLockInitialize(&limits->token_lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
-	limits->tokens = NULL;
-	pg_atomic_init_u64(&limits->next_token, (uint64) DT_NOEND);
-}
-
 /*
  * Set up an entry that is not in use.  Nothing is known of the queue's rows
- * then: unique keys may be remembered.
+ * then: unique keys may be remembered, all ids are to be swept, and the next
+ * that opens it reads what it needs.
+ *
+ * The caller holds the directory lock exclusively, or is the postmaster, alone.
+ * in_use is set last; but it is the lock that keeps others away until then.
  */
 static void
 queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 {
+	/* All of recovery is QUEUE_UNKNOWN, and no file is known, by being zero. */
+	StaticAssertStmt(QUEUE_UNKNOWN == 0 && InvalidRelFileNumber == 0, "nothing is known");
 	memset(queue, 0, sizeof(QueueState));
 	queue->database = database;
 	queue->relation = relation;
@@ -133,11 +138,6 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	pg_atomic_init_u32(&queue->suspects.turns, 0);
 	queue->ids.all_swept = true;
 	queue->sweep.hand.due = PG_INT64_MIN;
-	queue->relation_file = InvalidRelFileNumber;
-	queue->recovery.groups = QUEUE_UNKNOWN;
-	queue->recovery.leases = QUEUE_UNKNOWN;
-	queue->recovery.ids = QUEUE_UNKNOWN;
-	queue->recovery.leases_file = InvalidRelFileNumber;
 	ConditionVariableInit(&queue->recovery.done);
 	queue->tallies.since = GetCurrentTimestamp();
 	queue->published.max_ready = PG_INT64_MAX;
@@ -145,7 +145,14 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	pg_atomic_init_u64(&queue->counts.ready, 0);
 	pg_atomic_init_u64(&queue->counts.counted, 0);
 	pg_atomic_init_u64(&queue->counts.reserved, 0);
-	queue_state_init_limits(&queue->limits);
+	/* Nothing is known of limits yet: groups have none, and a weight of 1. */
+	queue->limits.defaults = (LimitSettings) {.weight = 1.0};
+	queue->limits.subgroup_defaults = queue->limits.defaults;
+	pg_atomic_init_u32(&queue->limits.changes, 0);
+	pg_atomic_init_u32(&queue->limits.entries, 0);
+	pg_atomic_init_u32(&queue->limits.strangers, 0);
+	LWLockInitialize(&queue->limits.token_lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
+	pg_atomic_init_u64(&queue->limits.next_token, (uint64) DT_NOEND);
 	pg_atomic_init_u32(&queue->published.changes, 0);
 	pg_atomic_init_u64(&queue->pass_after, 0);
 	pg_atomic_init_u64(&queue->tick, 0);
@@ -166,7 +173,11 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 
 /*
  * Make the shared state of a queue that has none; NULL: there is no room.  The
- * caller sets up what others keep by the queue's number before it unlocks.
+ * caller holds the directory lock exclusively, and has looked under it that
+ * there is none.  It sets up what others keep by the queue's number
+ * (stats_init_queue) before it releases that lock.  An entry that is free has
+ * nothing left of the queue before: that was released with all its parts
+ * (queue_lifecycle_release).
  */
 QueueState *
 queue_state_make(Oid database, Oid relation, int classes)
@@ -186,23 +197,26 @@ queue_state_make(Oid database, Oid relation, int classes)
 }
 
 /*
- * Is there no room for another queue?  That may be otherwise at once.
+ * Is there no room for another queue?  That may be otherwise at once.  For who
+ * is about to open one, and can release queues that are gone before
+ * (gone_queues_release).  Takes the directory lock in shared mode.
  */
 bool
 queue_state_full(void)
 {
-	int			n = 0;
+	int			in_use = 0;
 
-	LWLockAcquire(&directory->lock, LW_SHARED);
-	for (int i = 0; i < directory->high_water; i++)
-		n += directory->queues[i].in_use;
-	LWLockRelease(&directory->lock);
-	return n >= settings_max_queues;
+	queue_state_lock_all(LW_SHARED);
+	for (int n = 0; queue_state_next(&n) != NULL;)
+		in_use++;
+	queue_state_unlock_all();
+	return in_use >= settings_max_queues;
 }
 
 /*
  * The shared state of a queue of this database, or NULL.  A caller without a
- * lock on the relation may read what is another queue's by then: a hint.
+ * lock on the relation may read what is another queue's by then: a hint.  Takes
+ * the directory lock in shared mode, and so the caller holds no lock of ours.
  */
 QueueState *
 queue_state_find(Oid relation)
@@ -230,7 +244,9 @@ queue_state_by_number(int number)
 
 #ifdef USE_ASSERT_CHECKING
 
-/* The ids of a queue, whose spinlock is held, are in order. */
+/*
+ * The ids of a queue, whose spinlock is held, are in order (QueueIds).
+ */
 static void
 check_ids(const QueueIds *ids)
 {
@@ -244,6 +260,10 @@ check_ids(const QueueIds *ids)
 #define check_ids(ids)	((void) 0)
 #endif
 
+/*
+ * The number of a queue: its index in the directory, by which leases, lanes,
+ * groups and limits refer to it.
+ */
 int
 queue_state_number(const QueueState *queue)
 {
@@ -259,15 +279,23 @@ queue_state_number(const QueueState *queue)
 void
 queue_state_lock_all(LWLockMode mode)
 {
+	AssertNotLocked(&directory->lock);
 	LWLockAcquire(&directory->lock, mode);
 }
 
+/*
+ * Release the directory lock: queues that were found by it may go from now on.
+ */
 void
 queue_state_unlock_all(void)
 {
 	LWLockRelease(&directory->lock);
 }
 
+/*
+ * The next queue in use from *number on, or NULL; *number is set behind it. The
+ * caller holds the directory lock, in either mode, for the whole walk.
+ */
 QueueState *
 queue_state_next(int *number)
 {
@@ -283,9 +311,12 @@ queue_state_next(int *number)
 }
 
 /*
- * Rows of a queue of this database may have been written without anybody being
- * told: have the next who opens it read them anew.  Never fails: called at
- * commit.  No file has the number that is noted, so check_file() starts over.
+ * Rows of a queue of this database may have been written without any backend
+ * being told: have the next one that opens it read them anew.  No file has the
+ * number that is noted, so check_file() starts over.
+ *
+ * Takes the directory lock in shared mode and then the queue's.  Never fails:
+ * called at commit.
  */
 void
 queue_state_read_again(Oid relation)
@@ -304,15 +335,19 @@ queue_state_read_again(Oid relation)
 }
 
 /*
- * Begin to read what shared memory does not know of a queue: one at a time.
- * True: the caller reads it, and says when it is done.  False: it is known;
- * if another backend is reading it, that is waited for.  what is a field of
- * queue->recovery.  No deadlock is detected there: which heavyweight locks the
- * reading takes, the caller has to take before this.
+ * Begin to read what shared memory does not know of a queue: one backend at a
+ * time.  what is a field of queue->recovery.  True: the caller reads it, and
+ * calls queue_state_recovery_end.  False: it is known; if another backend is
+ * reading it, that is waited for.
+ *
+ * The caller holds no lock of ours, and may be interrupted while it waits.  No
+ * deadlock is detected there: which heavyweight locks the reading takes, the
+ * caller has to take before this.
  */
 bool
 queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
 {
+	AssertNotLocked(&queue->lock);
 	for (;;)
 	{
 		QueueRecovery before;
@@ -337,7 +372,8 @@ queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
 /*
  * It is known; or, with QUEUE_UNKNOWN, another backend has to read it.  The
  * backend that queue_state_recovery_begin told to read calls this, also at its
- * error or its exit.  Never fails.
+ * error or its exit: else the others would sleep for good.  Takes the mutex,
+ * and wakes all that wait for any of the three.  Never fails.
  */
 void
 queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
@@ -362,6 +398,7 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 {
 	bool		changed = false;
 
+	AssertNotLocked(&queue->lock);
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 	if (settings == pg_atomic_read_u32(&queue->published.changes))
 	{
@@ -387,7 +424,8 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 /*
  * What groups may have that were not given anything has changed, and that has
  * committed.  Counted in the same moment, so that no backend publishes what
- * was before.  Never fails.  Groups that may go on are the caller's to wake.
+ * was before (race 15).  Takes the queue's lock.  Never fails.  Groups that
+ * may go on are the caller's to wake (group_limits_defaults_changed).
  */
 void
 queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults,
@@ -418,9 +456,12 @@ queue_state_regroup(QueueState *queue)
 
 /*
  * Reserve room for n tasks more, of the max that the queue may have.  Those of
- * open transactions count, the dead do not.  What is reserved is given back
- * when the transaction has ended and its tasks are counted: in between they
- * count twice, never not at all.  False: nothing is reserved.
+ * open transactions count, the dead do not.  False: there is none, and nothing
+ * is reserved.
+ *
+ * The caller notes at once what gives it back (queue_state_unreserve) when the
+ * transaction has ended and its tasks are counted: in between they count
+ * twice, never not at all.  Takes no lock.
  */
 bool
 queue_state_reserve(QueueState *queue, int n, int64 max)
@@ -443,7 +484,11 @@ queue_state_reserve(QueueState *queue, int n, int64 max)
 	return true;
 }
 
-/* Give back room for n tasks.  Never fails: for the end of transactions. */
+/*
+ * Give back room for n tasks, which this transaction has reserved: it has
+ * ended, and what it has written is counted.  Never fails: for the end of
+ * transactions.
+ */
 void
 queue_state_unreserve(QueueState *queue, int n)
 {
@@ -499,8 +544,9 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 
 /*
  * What is counted of a queue is off, or may be: have a pass see that it is
- * counted anew.  Never fails: called at the end of transactions, and under a
- * lane's lock.
+ * counted anew, and the worker come for that.  Takes no lock: that it is set
+ * once too often costs a look at the rows.  Never fails: called at the end of
+ * transactions, and under a lane's lock.
  */
 void
 queue_state_recount(QueueState *queue)
@@ -512,7 +558,10 @@ queue_state_recount(QueueState *queue)
 /*
  * The lease of a task has ended that was leased when it expired, and the task
  * is as it was: a pass looks at it, or, if there are too many, at all that
- * have expired. Called under the lease's lock.
+ * have expired (race 18).
+ *
+ * The caller holds the lock of the lease's partition, so that no claim leases
+ * the task before it is noted.  Takes spinlocks.  Never fails.
  */
 void
 queue_state_outlived(QueueState *queue, int64 task)
@@ -550,7 +599,7 @@ queue_state_take_outlived(QueueState *queue, int64 *tasks)
 
 /*
  * The ids that were given out since the start are from *first on, below *end.
- * Both are 0 if none was.
+ * Both are 0 if none was.  As of a moment ago: *end may be higher at once.
  */
 void
 queue_state_ids(QueueState *queue, int64 *first, int64 *end)
@@ -564,7 +613,8 @@ queue_state_ids(QueueState *queue, int64 *first, int64 *end)
 /*
  * The sweep has looked at all ids below done: are these all, so that it may
  * sleep until another one is taken?  Whoever takes one after this look finds
- * all_swept and wakes it; whoever took one before is seen here.
+ * all_swept and wakes it; whoever took one before is seen here.  The caller
+ * has the maintenance lock.
  */
 bool
 queue_state_sweep_sleeps(QueueState *queue, int64 done)
@@ -580,7 +630,7 @@ queue_state_sweep_sleeps(QueueState *queue, int64 done)
 /*
  * True for one caller each quarter of a second, who then looks at what need
  * not be looked at by every claim: doubts of lanes whose transactions may have
- * ended.
+ * ended.  Takes no lock; now is the time in microseconds.
  */
 bool
 queue_state_tick(QueueState *queue, TimestampTz now)
@@ -596,6 +646,7 @@ queue_state_tick(QueueState *queue, TimestampTz now)
 /*
  * What is kept of a queue; false if there is none of this number.  Not locked:
  * a caller that is not alone makes sure of it before anything depends on it.
+ * saved has no byte that is not set, for it is written to a file as it is.
  */
 bool
 queue_state_save(int number, SavedQueue *saved)
@@ -613,7 +664,9 @@ queue_state_save(int number, SavedQueue *saved)
 }
 
 /*
- * Set a queue up as it was, if it fits.  For the postmaster at its start.
+ * Set a queue up as it was, if it fits; if it does not, nothing happens: what
+ * the file says is checked, as the settings may be others by now.  For the
+ * postmaster at its start, which is alone and so takes no lock.
  */
 void
 queue_state_restore(const SavedQueue *saved)
@@ -622,8 +675,6 @@ queue_state_restore(const SavedQueue *saved)
 		!OidIsValid(saved->database) || !OidIsValid(saved->relation) ||
 		(saved->classes != 1 && saved->classes != FAIRQ_CLASSES))
 		return;
-	for (int i = directory->high_water; i < saved->number; i++)
-		directory->queues[i].in_use = false;
 	queue_state_init(&directory->queues[saved->number], saved->database,
 					 saved->relation, saved->classes);
 	directory->high_water = Max(directory->high_water, saved->number + 1);

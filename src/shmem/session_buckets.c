@@ -3,10 +3,10 @@
  * session_buckets.c
  *	  Which sessions own which buckets of a queue.
  *
- * Sessions that ask for a queue's buckets are its members; each gets its share,
- * and no bucket belongs to two.  Whoever asks has the shares adjusted to the
- * members that live: they keep what they have as far as it is within their
- * share.
+ * Sessions that ask for a queue's buckets are its members; each gets its
+ * share, and no bucket belongs to two.  A session that asks has the shares
+ * adjusted to the members that live: they keep what they have as far as it is
+ * within their share.
  *
  * A bucket's owner is the number of a session, which may be over: its buckets
  * are dealt to others when one of these asks the next time.  Owners say who may
@@ -20,17 +20,19 @@
  */
 #include "postgres.h"
 
+#include "common/wall_clock.h"
 #include "shmem/session_table.h"
 
 /*
  * Take out those members that have left, of all queues, and have a session be
  * a member of this one.  Returns how many the queue has; 0: there is no room
- * for the session.
+ * for the session.  The caller has the table locked exclusively.  The order of
+ * the members stays, and with it which of them has the larger share.
  */
 static int
 join_queue(uint32 queue_number, uint32 number)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = wall_clock_steady();
 	int			members = 0;
 	int			kept = 0;
 	bool		mine = false;
@@ -66,10 +68,15 @@ join_queue(uint32 queue_number, uint32 number)
  * ask for them, of which the caller's is one.  Returns how many are the
  * caller's, and which; -1 if there are too many members.
  *
- * The caller has the queue's relation locked, and has just found session number
- * alive.  buckets has room for bucket_count; they ascend.  Fails only for want
- * of memory, before anything is locked.  It is in force at once.  Who had a
- * bucket that is another's now hears of it when it claims from it.
+ * The caller has the queue's relation locked, and has just found session
+ * number alive.  buckets has room for bucket_count; they ascend.  Fails only
+ * for want of memory, before anything is locked.  It is in force at once.  A
+ * session that had a bucket which is another's now hears of it when it claims
+ * from it.
+ *
+ * On return each bucket below bucket_count has an owner, for shares add up to
+ * that; those beyond have none.  A session that lived a moment ago may be over
+ * by now, and has buckets until the next one asks.
  */
 int
 sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
@@ -91,7 +98,7 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 		return -1;
 	}
 
-	/* Shares differ by one at the most; who came first has the larger ones. */
+	/* Shares differ by one at most; the first that came have the larger. */
 	for (int i = 0; i < session_table->member_count; i++)
 	{
 		if (members[i].queue == queue_number)
@@ -146,22 +153,15 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 
 /*
  * A queue is gone: it has no members.  The next that is set up with its number
- * begins without owners.  Never fails.  No session is dealt buckets of it any
- * more, for that takes a lock on its relation.
+ * begins without owners.  Never fails.  The caller has the directory locked,
+ * and no session is dealt buckets of the queue any more, for that takes a lock
+ * on its relation.
  */
 void
 sessions_forget_queue(QueueState *queue)
 {
-	uint32		number = queue_state_number(queue);
-	int			kept = 0;
-
 	LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < session_table->member_count; i++)
-	{
-		if (session_table->members[i].queue != number)
-			session_table->members[kept++] = session_table->members[i];
-	}
-	session_table->member_count = kept;
+	session_drop_members(NO_SESSION, queue_state_number(queue));
 	session_check_members();
 	memset(queue->owners, 0, sizeof(queue->owners));
 	LWLockRelease(&session_table->lock);
@@ -171,7 +171,11 @@ sessions_forget_queue(QueueState *queue)
  * Of n buckets that a session wants to claim from, the first that is another's
  * by now, or none of the bucket_count that the queue has; -1: none.  A session
  * that never asked for its buckets may claim from all.  A bucket that is dealt
- * to another after this look is claimed from once more.
+ * to another after this look is claimed from once more, which does no harm:
+ * owners say who may begin a claim, and leases who has a task.
+ *
+ * The caller has the queue's relation locked.  Buckets that no queue may have
+ * are passed over, for other code refuses them.  Never fails.
  */
 int
 sessions_lost_bucket(QueueState *queue, int bucket_count, uint32 number,

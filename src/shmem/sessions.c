@@ -33,7 +33,6 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "common/backend_end.h"
@@ -44,42 +43,21 @@
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
-/* How often leases of sessions that are over are looked for once more. */
+/*
+ * How often leases of sessions that are over are looked for once more, in
+ * microseconds.
+ */
 #define TELL_USECS		USECS_PER_SEC
 
 SessionTable *session_table = NULL;
 
-/*
- * The bound sessions that this backend has opened, by number.  There may be
- * some that are over, and whose slots have been given to other sessions.
- */
-static uint32 *bound = NULL;
-static int	bound_count = 0;
+/* This backend has opened a bound session, which ends when it does. */
+static bool has_bound = false;
 
 /*
- * The clock was set: sessions live on for as long as they would have.  A
- * deadline is of the last heartbeat, a ttl before it.  Without the lock: a
- * heartbeat that comes meanwhile is by the clock as it is.
+ * The memory for all sessions that there may be: so a session that is refused
+ * is one too many, and nothing else fails for want of room (invariant I10).
  */
-static void
-shift_sessions(const ClockStep *step)
-{
-	for (int i = 0; i < session_table->high_water; i++)
-	{
-		Session    *session = &session_table->sessions[i];
-		uint64		deadline = pg_atomic_read_u64(&session->deadline);
-
-		TimestampTz shifted;
-
-		do
-		{
-			shifted = wall_clock_shifted((TimestampTz) deadline,
-										 (TimestampTz) deadline - session->ttl, step);
-		} while (deadline != 0 &&
-				 !pg_atomic_compare_exchange_u64(&session->deadline, &deadline, shifted));
-	}
-}
-
 Size
 sessions_shmem_size(void)
 {
@@ -87,11 +65,11 @@ sessions_shmem_size(void)
 					mul_size(settings_max_sessions, sizeof(Session)));
 }
 
+/* Set up the table, of which all slots are free, or find it (found). */
 void
 sessions_shmem_init(void *area, bool found)
 {
 	session_table = area;
-	wall_clock_register(shift_sessions);
 	if (found)
 		return;
 	memset(session_table, 0, sessions_shmem_size());
@@ -105,64 +83,76 @@ sessions_shmem_init(void *area, bool found)
 }
 
 /*
- * The connection closes: so do its bound sessions.  Their leases end in a pass,
- * for which the worker is woken.  A slot that is not ours any more is told by
- * its pid.
+ * The connection closes: so do its bound sessions.  Their leases end in a
+ * pass, for which the worker is woken.  Never fails: the backend exits.
+ *
+ * Whether they are excused is what the end of the backend says: a client that
+ * went away has lost its tasks, and a server that ends it has not.
  */
 static void
 close_bound(int code, Datum arg)
 {
-	for (int i = 0; i < bound_count; i++)
+	LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < session_table->high_water; i++)
 	{
-		Session    *session = &session_table->sessions[bound[i] - 1];
+		Session    *session = &session_table->sessions[i];
 
-		LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
-		if (session->token != 0 && session->bound && session->pid == MyProcPid)
+		if (session->token != 0 && session->info.bound && session->info.pid == MyProcPid)
 		{
-			session->excused |= backend_end_is_ordered();
+			session->info.excused |= backend_end_is_ordered();
 			pg_atomic_write_u64(&session->deadline, 0);
 		}
-		LWLockRelease(&session_table->lock);
 	}
-	if (bound_count > 0)
-		worker_slots_wake_at(MyDatabaseId, 0);
-	bound_count = 0;
+	LWLockRelease(&session_table->lock);
+	worker_slots_wake_at(MyDatabaseId, 0);
 }
 
-/* Copy the session in a slot, counted from 0, whether it is over or not. */
+/*
+ * Copy the session in a slot, counted from 0, whether it is over or not.  Its
+ * deadline and its leases are those of a moment ago, for they change without
+ * the lock.
+ */
 static void
 copy_session(int i, SessionInfo *info)
 {
 	Session    *session = &session_table->sessions[i];
 
 	AssertLocked(&session_table->lock);
-	info->ref.number = i + 1;
-	info->ref.node = session->node;
-	info->ref.token = session->token;
-	strlcpy(info->name, session->name, NAMEDATALEN);
-	info->database = session->database;
-	info->role = session->role;
-	info->ttl = session->ttl;
-	info->opened_at = session->opened_at;
-	info->deadline = (TimestampTz) pg_atomic_read_u64(&session->deadline);
-	info->bound = session->bound;
-	info->pid = session->pid;
+	*info = session->info;
+	info->deadline = wall_clock_shown(pg_atomic_read_u64(&session->deadline));
 	info->leases = pg_atomic_read_u32(&session->leases);
-	info->excused = session->excused || session->unseen;
-	strlcpy(info->client, session->client, SESSION_CLIENT_MAX);
+	info->excused |= session->unseen;
 }
 
-/* A new session has been in none. */
+/*
+ * Use a free slot, that of the number in *info, for a session that lives until
+ * deadline, by the steady clock.  It has been in no quarantine, whatever the
+ * slot's last one was.  The count of leases stays as it is: see sessions_open.
+ * The caller has the table locked, or is the postmaster at its start.
+ *
+ * deadline comes last: until then whoever has the number takes it for over.
+ */
 static void
-forget_quarantine(Quarantine *quarantine)
+enter_session(const SessionInfo *info, TimestampTz deadline, bool unseen)
 {
-	pg_atomic_write_u32(&quarantine->state, QUARANTINE_OFF);
-	quarantine->claims_from = 0;
-	quarantine->rest_until = 0;
-	quarantine->patience = QUARANTINE_PATIENCE;
+	Session    *session = &session_table->sessions[info->ref.number - 1];
+
+	session->token = info->ref.token;
+	session->info = *info;
+	session->told = session->reaped = false;
+	session->unseen = unseen;
+	pg_atomic_write_u32(&session->quarantine.state, QUARANTINE_OFF);
+	session->quarantine.claims_from = 0;
+	session->quarantine.rest_until = 0;
+	session->quarantine.patience = QUARANTINE_PATIENCE;
+	session_table->high_water = Max(session_table->high_water, (int) info->ref.number);
+	pg_atomic_write_u64(&session->deadline, deadline);
 }
 
-/* The address of the client of this backend; empty: it is on this machine. */
+/*
+ * The address of the client of this backend; empty: it is on this machine.
+ * May allocate, and fail: so it is asked for before the table is locked.
+ */
 static const char *
 client_address(void)
 {
@@ -177,146 +167,120 @@ client_address(void)
 /*
  * Open a session of the current role and database.  ttl in microseconds;
  * is_bound: it ends with this backend, too; node is the number of this node,
- * for the uuid.  *info tells what was opened.  It is in force at once, and is
- * not undone by a rollback.  Raises an error if there is no slot left, or no
+ * for the uuid.  *ref tells which it is.  It is in force at once, and is not
+ * undone by a rollback.  Raises an error if there is no slot left, or no
  * memory; there is no session then.
  *
  * A slot that is free has no leases, or one for a moment: a claim under the
  * session that had it before counts first, and takes that back when it sees the
  * token (sessions_lease_begins).
+ *
+ * The caller holds no lock of ours.  A bound session ends with the backend,
+ * not with the transaction.  On return the worker knows when the session may
+ * be over.
  */
 void
-sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo *info)
+sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionRef *ref)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	uint64		token = 0;
-	const char *client = client_address();
-	int			found = -1;
+	SessionInfo info;
+	TimestampTz steady;
+	int			slot = 0;
 
 	Assert(ttl > 0);
+	AssertNotLocked(&session_table->lock);
+	memset(&info, 0, sizeof(info));
+	info.ref.node = node;
+	strlcpy(info.name, name, NAMEDATALEN);
+	info.database = MyDatabaseId;
+	info.role = GetUserId();
+	info.ttl = ttl;
+	info.opened_at = wall_clock_both(&steady);
+	info.bound = is_bound;
+	info.pid = MyProcPid;
+	strlcpy(info.client, client_address(), SESSION_CLIENT_MAX);
 	/* As many bits as the uuid has for it; 0 is for a slot that is free. */
-	while (token == 0)
+	while (info.ref.token == 0)
 	{
-		if (!pg_strong_random(&token, sizeof(token)))
+		if (!pg_strong_random(&info.ref.token, sizeof(info.ref.token)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INTERNAL_ERROR),
 					 errmsg("could not generate a random value for a session")));
-		token &= (UINT64CONST(1) << 62) - 1;
+		info.ref.token &= NODE_TOKEN_MASK;
 	}
-	if (is_bound)
+	if (is_bound && !has_bound)
 	{
-		/* Room first: nothing fails once the session is there. */
-		if (bound == NULL)
-		{
-			bound = MemoryContextAlloc(TopMemoryContext,
-									   settings_max_sessions * sizeof(uint32));
-			before_shmem_exit(close_bound, (Datum) 0);
-		}
+		/* First: nothing fails once the session is there. */
+		before_shmem_exit(close_bound, (Datum) 0);
+		has_bound = true;
 	}
 
 	LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < settings_max_sessions && found < 0; i++)
-	{
-		Session    *session = &session_table->sessions[i];
-
-		if (session->token != 0)
-			continue;
-		session->token = token;
-		session->node = node;
-		session->database = MyDatabaseId;
-		session->role = GetUserId();
-		session->ttl = ttl;
-		session->opened_at = now;
-		session->bound = is_bound;
-		session->told = session->reaped = session->excused = session->unseen = false;
-		session->pid = MyProcPid;
-		strlcpy(session->name, name, NAMEDATALEN);
-		strlcpy(session->client, client, SESSION_CLIENT_MAX);
-		forget_quarantine(&session->quarantine);
-		/* The count of leases stays as it is: see above. */
-		pg_atomic_write_u64(&session->deadline, now + ttl);
-		session_table->high_water = Max(session_table->high_water, i + 1);
-		copy_session(i, info);
-		found = i;
-	}
+	while (slot < settings_max_sessions && session_table->sessions[slot].token != 0)
+		slot++;
+	info.ref.number = slot + 1;
+	if (slot < settings_max_sessions)
+		enter_session(&info, steady + ttl, false);
 	session_check_members();
 	LWLockRelease(&session_table->lock);
 
-	if (found < 0)
+	if (slot == settings_max_sessions)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("cannot have more than %d sessions at a time", settings_max_sessions),
 				 errhint("Raise the setting \"%s\" and restart the server, or close sessions.",
 						 "pgfairq.max_sessions")));
-	if (is_bound)
-	{
-		int			kept = 0;
-
-		/* Those that are over have their slots given to others. */
-		for (int i = 0; i < bound_count; i++)
-		{
-			if (bound[i] != (uint32) found + 1)
-				bound[kept++] = bound[i];
-		}
-		bound_count = kept;
-		bound[bound_count++] = found + 1;
-	}
-	worker_slots_wake_at(MyDatabaseId, now + ttl);
+	*ref = info.ref;
+	worker_slots_wake_at(MyDatabaseId, info.opened_at + ttl);
 }
 
 /*
  * The uuid of a session: number, node and token, version 8.  It cannot be
  * guessed, for the token is random.
+ *
+ * Nothing is locked or looked at: it may be of a session that is over.
  */
 void
 sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid)
 {
-	uint64		high = ((uint64) ref->number << 32) |
-		((uint64) ref->node << NODE_UUID_SHIFT) | (8 << 12);
-	uint64		low = (UINT64CONST(2) << 62) | ref->token;
-
-	for (int i = 0; i < 8; i++)
-	{
-		uuid->data[i] = (uint8) (high >> (56 - 8 * i));
-		uuid->data[8 + i] = (uint8) (low >> (56 - 8 * i));
-	}
+	node_make_uuid(((uint64) ref->number << 32) | ((uint64) ref->node << NODE_UUID_SHIFT),
+				   ref->token, uuid);
 }
 
 /*
  * The session of a uuid, if it lives and is of this database.  Returns false if
  * not, also for a uuid that is none of ours.  It may end at any time after:
- * whatever depends on it looks again, by the token.  Takes the table's lock,
- * and may look at the clock, so the caller has no lock of ours.
+ * whatever depends on it looks again, by the token.
+ *
+ * *info is set only if the result is true.  A uuid whose number or token fits
+ * no slot is no error, for workers may come with one that is long over.
  */
 bool
 sessions_find(const pg_uuid_t *uuid, SessionInfo *info)
 {
-	uint64		high = 0;
-	uint64		low = 0;
+	uint64		high;
+	uint64		token;
 	uint32		number;
+	const Session *session;
 	bool		found = false;
 
-	for (int i = 0; i < 8; i++)
-	{
-		high = (high << 8) | uuid->data[i];
-		low = (low << 8) | uuid->data[8 + i];
-	}
+	if (!node_split_uuid(uuid, &high, &token))
+		return false;
 	number = high >> 32;
-	if ((uint32) (high & ~NODE_UUID_MASK) != (8 << 12) || (low >> 62) != 2 ||
+	/* Beside the node's bits there are no others. */
+	if ((uint32) (high & ~NODE_UUID_MASK) != (8 << 12) ||
 		number < 1 || number > (uint32) settings_max_sessions)
 		return false;
 
+	session = &session_table->sessions[number - 1];
 	LWLockAcquire(&session_table->lock, LW_SHARED);
-	if (session_table->sessions[number - 1].token == (low & ((UINT64CONST(1) << 62) - 1)) &&
-		session_table->sessions[number - 1].database == MyDatabaseId &&
-		session_is_alive(&session_table->sessions[number - 1], GetCurrentTimestamp()))
+	if (session->token == token && session->info.database == MyDatabaseId &&
+		session_is_alive(session, wall_clock_steady()))
 	{
 		copy_session(number - 1, info);
 		found = true;
 	}
 	LWLockRelease(&session_table->lock);
-	/* Unless the clock was set. */
-	return found || (wall_clock_check() && sessions_find(uuid, info));
+	return found;
 }
 
 /*
@@ -336,12 +300,15 @@ sessions_seen(uint32 number)
  * too late does not bring it back.  True: it lives for its ttl from now on, in
  * force at once, unless it is closed.  Takes no lock, for it comes often: the
  * deadline is exchanged, and whoever ends a session writes 0 there.
+ *
+ * The caller has found the session by its uuid (sessions_find).  If the slot
+ * is another session's by now, the token tells.
  */
 bool
 sessions_heartbeat(const SessionRef *ref)
 {
 	Session    *session = &session_table->sessions[ref->number - 1];
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = wall_clock_steady();
 	uint64		deadline = pg_atomic_read_u64(&session->deadline);
 
 	Assert(ref->number > 0 && ref->number <= (uint32) settings_max_sessions);
@@ -349,7 +316,7 @@ sessions_heartbeat(const SessionRef *ref)
 	{
 		/* Not if it was closed between the look and the write. */
 		if (pg_atomic_compare_exchange_u64(&session->deadline, &deadline,
-										   now + session->ttl))
+										   now + session->info.ttl))
 		{
 			sessions_seen(ref->number);
 			return true;
@@ -362,18 +329,19 @@ sessions_heartbeat(const SessionRef *ref)
  * End a session, whatever leases it still has.  Never fails: called at commit.
  * It is excused if it still lives: one that has missed its ttl has lost its
  * leases already.  The slot is free when the last of these has ended, which a
- * pass of the worker sees to.  One that is over, or has another token, is left
- * as it is.
+ * pass of the worker sees to, and for which it is woken.  One that is over, or
+ * has another token, is left as it is.
  */
 void
 sessions_close(const SessionRef *ref)
 {
 	Session    *session = &session_table->sessions[ref->number - 1];
 
+	Assert(ref->number > 0 && ref->number <= (uint32) settings_max_sessions);
 	LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
 	if (session->token == ref->token)
 	{
-		session->excused |= session_is_alive(session, GetCurrentTimestamp());
+		session->info.excused |= session_is_alive(session, wall_clock_steady());
 		pg_atomic_write_u64(&session->deadline, 0);
 	}
 	LWLockRelease(&session_table->lock);
@@ -386,22 +354,14 @@ sessions_close(const SessionRef *ref)
  * ends: it is alone, so nothing is locked.
  */
 bool
-sessions_save(uint32 number, SavedSession *saved)
+sessions_save(uint32 number, SessionInfo *saved)
 {
 	Session    *session = &session_table->sessions[number - 1];
 
-	if (number == SESSION_OVER || session->token == 0 || session->bound ||
-		!session_is_alive(session, GetCurrentTimestamp()))
+	if (number == SESSION_OVER || session->token == 0 || session->info.bound ||
+		!session_is_alive(session, wall_clock_steady()))
 		return false;
-	memset(saved, 0, sizeof(SavedSession));
-	saved->ref.number = number;
-	saved->ref.token = session->token;
-	saved->ref.node = session->node;
-	saved->database = session->database;
-	saved->role = session->role;
-	saved->ttl = session->ttl;
-	saved->opened_at = session->opened_at;
-	strlcpy(saved->name, session->name, NAMEDATALEN);
+	*saved = session->info;
 	return true;
 }
 
@@ -412,35 +372,26 @@ sessions_save(uint32 number, SavedSession *saved)
  * postmaster when it starts, before it restores the leases.
  */
 void
-sessions_restore(const SavedSession *saved)
+sessions_restore(const SessionInfo *saved)
 {
-	Session    *session;
+	SessionInfo info = *saved;
 
 	if (saved->ref.number < 1 || saved->ref.number > (uint32) settings_max_sessions ||
 		saved->ref.token == 0 || saved->ttl <= 0)
 		return;
-	session = &session_table->sessions[saved->ref.number - 1];
-	session->token = saved->ref.token;
-	session->node = saved->ref.node;
-	session->database = saved->database;
-	session->role = saved->role;
-	session->ttl = saved->ttl;
-	session->opened_at = saved->opened_at;
-	session->bound = false;
-	session->told = session->reaped = session->excused = false;
-	session->unseen = true;
-	session->pid = 0;
-	strlcpy(session->name, saved->name, NAMEDATALEN);
-	session->client[0] = '\0';
-	forget_quarantine(&session->quarantine);
-	pg_atomic_write_u64(&session->deadline, GetCurrentTimestamp() + saved->ttl);
-	session_table->high_water = Max(session_table->high_water, (int) saved->ref.number);
+	info.bound = info.excused = false;
+	info.pid = 0;
+	info.client[0] = '\0';
+	enter_session(&info, wall_clock_steady() + info.ttl, true);
 }
 
 /*
- * When the session of a lease ends, unless a heartbeat comes; 0: it is over.
- * May look at the clock, so the caller has no lock of ours; a lease that it has
- * read before may have ended since, and this be about another session.
+ * When the session of a lease ends, unless a heartbeat comes; 0: it is over.  A
+ * lease that the caller has read before may have ended since, and this be about
+ * another session.
+ *
+ * number is that of a lease's session, so not NO_SESSION.  The result is by
+ * the wall clock; a heartbeat may move it at once.
  */
 TimestampTz
 sessions_alive_until(uint32 number)
@@ -449,13 +400,9 @@ sessions_alive_until(uint32 number)
 
 	if (number == SESSION_OVER)
 		return 0;
-	do
-	{
-		deadline = pg_atomic_read_u64(&session_table->sessions[number - 1].deadline);
-		if (deadline > GetCurrentTimestamp())
-			return deadline;
-	} while (wall_clock_check());
-	return 0;
+	Assert(number != NO_SESSION && number <= (uint32) settings_max_sessions);
+	deadline = pg_atomic_read_u64(&session_table->sessions[number - 1].deadline);
+	return deadline > wall_clock_steady() ? wall_clock_shown(deadline) : 0;
 }
 
 /*
@@ -487,6 +434,12 @@ sessions_closed(uint32 number)
  * cannot become another one in between.  Returns false, and has counted
  * nothing, if it is over, or another one has its slot.  Takes no lock: called
  * with the lease's partition locked, by each claim.
+ *
+ * The caller has the partition locked exclusively, and the lease it enters
+ * next is what the count is for; sessions_lease_ends takes it back.  A claim
+ * that is between its look here and the lease when the session is closed gets
+ * a lease of a session that is over, which the next look finds
+ * (leases_end_sessions).
  */
 bool
 sessions_lease_begins(const SessionRef *ref)
@@ -496,7 +449,7 @@ sessions_lease_begins(const SessionRef *ref)
 	Assert(ref->number > 0 && ref->number <= (uint32) settings_max_sessions);
 	pg_atomic_fetch_add_u32(&session->leases, 1);
 	if (((volatile Session *) session)->token == ref->token &&
-		session_is_alive(session, GetCurrentTimestamp()))
+		session_is_alive(session, wall_clock_steady()))
 	{
 		sessions_seen(ref->number);
 		return true;
@@ -522,6 +475,10 @@ sessions_lease_restored(uint32 number)
  * partition, also at commit and abort.  The queue that is told is read without
  * the lock of the table: if it is another by now, some look in vain, and claims
  * of a session in quarantine that sleep look each half second anyway.
+ *
+ * The caller has the partition locked, and the lease is in the table no more
+ * when that is let go.  Once the count is 0 the slot may be another session's,
+ * so nothing of the session is read after that but for its quarantine.
  */
 void
 sessions_lease_ends(uint32 number)
@@ -539,6 +496,9 @@ sessions_lease_ends(uint32 number)
 /*
  * What is known of the session of a lease, which keeps its slot: the caller is
  * settling it.  Returns false if it was one of before a restart.
+ *
+ * It may be over, which is what the caller asks.  *info is set only if the
+ * result is true.
  */
 bool
 sessions_look(uint32 number, SessionInfo *info)
@@ -562,6 +522,7 @@ sessions_list(SessionInfo **sessions)
 	int			n = 0;
 
 	*sessions = palloc(settings_max_sessions * sizeof(SessionInfo));
+	wall_clock_check();
 	LWLockAcquire(&session_table->lock, LW_SHARED);
 	for (int i = 0; i < session_table->high_water; i++)
 	{
@@ -573,23 +534,24 @@ sessions_list(SessionInfo **sessions)
 }
 
 /*
- * Give a slot back: it is not a member of anything.  Buckets that have it for
- * their owner are dealt out anew by whoever asks next (session_buckets.c).
+ * Take out members: those of a session (NO_SESSION: of none) and of a queue
+ * (-1: of none).  The others stay in their order.  The caller has the table
+ * locked exclusively.
  */
-static void
-forget_session(uint32 number)
+void
+session_drop_members(uint32 number, int queue)
 {
 	int			kept = 0;
 
 	AssertLockedExclusively(&session_table->lock);
-	Assert(number > 0 && number <= (uint32) session_table->high_water);
 	for (int i = 0; i < session_table->member_count; i++)
 	{
-		if (session_table->members[i].session != number)
-			session_table->members[kept++] = session_table->members[i];
+		Member		member = session_table->members[i];
+
+		if (member.session != number && (int) member.queue != queue)
+			session_table->members[kept++] = member;
 	}
 	session_table->member_count = kept;
-	session_table->sessions[number - 1].token = 0;
 }
 
 /*
@@ -604,8 +566,8 @@ forget_session(uint32 number)
  * closed.  It costs a look at all leases there are, for however many
  * sessions.
  *
- * Never fails.  The caller has no lock of ours, and now is the time by the wall
- * clock.  It is called in each pass, of whatever queue and database.
+ * Never fails.  The caller has no lock of ours, and now is by the steady clock.
+ * It is called in each pass, of whatever queue and database.
  */
 bool
 sessions_overdue(TimestampTz now)
@@ -614,7 +576,7 @@ sessions_overdue(TimestampTz now)
 	bool		tell = false;
 
 	LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
-	again = (now < session_table->told_at || now >= session_table->told_at + TELL_USECS);
+	again = (now >= session_table->told_at + TELL_USECS);
 	for (int i = 0; i < session_table->high_water; i++)
 	{
 		Session    *session = &session_table->sessions[i];
@@ -629,10 +591,15 @@ sessions_overdue(TimestampTz now)
 		{
 			/*
 			 * In the second pass that finds none: a claim may have looked at
-			 * the session before it was over, and have a lease only now.
+			 * the session before it was over, and have a lease only now.  It
+			 * is a member of nothing then.  Buckets that have it for their
+			 * owner are dealt anew by the next that asks (session_buckets.c).
 			 */
 			if (session->reaped)
-				forget_session(i + 1);
+			{
+				session_drop_members(i + 1, -1);
+				session->token = 0;
+			}
 			session->reaped = true;
 		}
 		else if (again || !session->told)
@@ -648,6 +615,10 @@ sessions_overdue(TimestampTz now)
 /*
  * When the next session of a database may be over; DT_NOEND: none.  A heartbeat
  * may put that off: then the worker comes for nothing once a ttl.
+ *
+ * By the wall clock, and only of sessions of that database, for each has a
+ * worker of its own.  A session that is over and keeps its slot is looked at
+ * four times a second.
  */
 TimestampTz
 sessions_next_deadline(Oid database)
@@ -658,10 +629,10 @@ sessions_next_deadline(Oid database)
 	for (int i = 0; i < session_table->high_water; i++)
 	{
 		Session    *session = &session_table->sessions[i];
-		TimestampTz deadline = (TimestampTz) pg_atomic_read_u64(&session->deadline);
+		TimestampTz deadline = wall_clock_shown(pg_atomic_read_u64(&session->deadline));
 
 		/* One that is over is looked at until its slot is free. */
-		if (session->token != 0 && session->database == database)
+		if (session->token != 0 && session->info.database == database)
 			next = Min(next, deadline > 0 ? deadline :
 					   GetCurrentTimestamp() + USECS_PER_SEC / 4);
 	}

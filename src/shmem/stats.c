@@ -7,9 +7,9 @@
  * queue, the counts of the last minute that rates are made of, and what a
  * transaction has counted and not yet committed.
  *
- * Everything shared is atomic and nothing is locked: a reader may see a count
- * that is a moment older than another.  A reset sets one after the other to
- * zero; what is counted at that moment may be on either side of it.
+ * Locking: everything shared is atomic and nothing is locked: a reader may see
+ * a count that is a moment older than another.  A reset sets one after the
+ * other to zero; what is counted at that moment may be on either side of it.
  *
  * A histogram has buckets on a logarithmic scale, a sixteenth of their values
  * wide at most.  A quantile is told as the highest value of its bucket, so it
@@ -27,6 +27,10 @@
  * memory.  The callbacks that empty it are pending.c's; they allocate nothing.
  * What is counted of names of tasks (name_stats.c) is in the same list.
  *
+ * Race 13 (a prepared transaction ends, and no function of ours is called): it
+ * is counted as if it had committed, and stats_before_prepare() has a lane
+ * remember it, so that the queue is counted anew if it has not.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -43,7 +47,12 @@
 
 /*
  * Of one queue, by its number.  All atomic, and nothing is consistent with
- * anything else: each word is right when all that count have done so.
+ * anything else: each word is right when all that count have done so.  There is
+ * nothing else in it (clear).
+ *
+ * A slot of rates is as stats_slot_add makes it: the five seconds of number t
+ * are counted in slot t % STATS_SLOTS.  What is in a slot is of those that it
+ * names, however long ago they were; whoever reads it leaves out what is old.
  */
 typedef struct QueueStats
 {
@@ -54,7 +63,10 @@ typedef struct QueueStats
 
 static QueueStats *stats = NULL;
 
-/* A counter, or behind these a bucket of a histogram. */
+/*
+ * What a tally is of is one number: a QueueCounter, or behind these a bucket of
+ * a histogram of the queue.
+ */
 #define TALLY_BUCKET(histogram, bucket) \
 	(QUEUE_COUNTERS + (histogram) * STATS_BUCKETS + (bucket))
 
@@ -63,8 +75,12 @@ static QueueStats *stats = NULL;
 #define TALLY_NAME(name, what)	(TALLY_NAMES + (name) * NAME_WHATS + (what))
 
 /*
- * So much of one thing.  The list is in the order of subid: what is counted now
- * is the current subtransaction's, and those that have ended are the parents'.
+ * So much of one thing, counted by this transaction.  The list is in the order
+ * of subid: what is counted now is the current subtransaction's, and those that
+ * have ended are the parents'.  It may have two entries of one thing.
+ *
+ * The queue is there until the commit, for the transaction has its relation
+ * locked: so an entry points to it.
  */
 typedef struct Tally
 {
@@ -77,29 +93,57 @@ typedef struct Tally
 
 #define TALLY_CACHE		128		/* a power of two */
 
+/*
+ * The list, of this transaction.  Its memory is kept for the next one, for most
+ * transactions that count anything count the like.
+ */
 static Tally *tallies = NULL;
 static int	tallies_count = 0;
 static int	tallies_size = 0;
 
-/* Where an entry may be; it is looked at whether it is that one. */
+/*
+ * Where an entry may be: an index in the list, which may be of another thing,
+ * or beyond its end.  So it is looked at whether it is that one (tally_is), and
+ * nothing has to be cleared at the end of a transaction.
+ */
 static int	tally_cache[TALLY_CACHE];
 
+/*
+ * The memory for the figures of pgfairq.max_queues queues (invariant I10).
+ */
 Size
 stats_shmem_size(void)
 {
 	return mul_size(settings_max_queues, sizeof(QueueStats));
 }
 
+/*
+ * Find the figures.  They are set up with their queue (stats_init_queue).
+ */
 void
 stats_shmem_init(void *area, bool found)
 {
 	stats = area;
 }
 
+/* The figures of a queue, which is in use. */
 static inline QueueStats *
 stats_of(QueueState *queue)
 {
 	return &stats[queue_state_number(queue)];
+}
+
+/*
+ * Set all figures of a queue to zero, one after the other.  Others may count
+ * meanwhile: each of their counts is whole, and lost or not.
+ */
+static void
+clear(QueueStats *s)
+{
+	pg_atomic_uint64 *words = (pg_atomic_uint64 *) s;
+
+	for (Size i = 0; i < sizeof(QueueStats) / sizeof(pg_atomic_uint64); i++)
+		pg_atomic_write_u64(&words[i], 0);
 }
 
 /*
@@ -110,20 +154,7 @@ stats_of(QueueState *queue)
 void
 stats_init_queue(int number)
 {
-	QueueStats *s = &stats[number];
-
-	for (int h = 0; h < STATS_HISTOGRAMS; h++)
-	{
-		for (int i = 0; i < STATS_BUCKETS; i++)
-			pg_atomic_init_u64(&s->histograms[h][i], 0);
-	}
-	for (int h = 0; h < STATS_SUMS; h++)
-		pg_atomic_init_u64(&s->sums[h], 0);
-	for (int r = 0; r < STATS_RATES; r++)
-	{
-		for (int i = 0; i < STATS_SLOTS; i++)
-			pg_atomic_init_u64(&s->rates[r][i], 0);
-	}
+	clear(&stats[number]);
 }
 
 /*
@@ -134,22 +165,9 @@ stats_init_queue(int number)
 void
 stats_reset(QueueState *queue)
 {
-	QueueStats *s = stats_of(queue);
-
 	for (int i = 0; i < QUEUE_FIRST_DEPTH; i++)
 		pg_atomic_write_u64(&queue->tallies.n[i], 0);
-	for (int h = 0; h < STATS_HISTOGRAMS; h++)
-	{
-		for (int i = 0; i < STATS_BUCKETS; i++)
-			pg_atomic_write_u64(&s->histograms[h][i], 0);
-	}
-	for (int h = 0; h < STATS_SUMS; h++)
-		pg_atomic_write_u64(&s->sums[h], 0);
-	for (int r = 0; r < STATS_RATES; r++)
-	{
-		for (int i = 0; i < STATS_SLOTS; i++)
-			pg_atomic_write_u64(&s->rates[r][i], 0);
-	}
+	clear(stats_of(queue));
 	name_stats_forget_queue(queue_state_number(queue));
 	queue->tallies.since = GetCurrentTimestamp();
 }
@@ -160,8 +178,9 @@ stats_reset(QueueState *queue)
  */
 
 /*
- * Enter n values of a bucket.  Never fails, as all in this part, and takes no
- * lock.  Their sum is another matter.
+ * Enter n values of a bucket (stats_bucket).  Never fails, as all in this part,
+ * and takes no lock.  Their sum is another matter: whoever enters values of a
+ * histogram that has one adds to it, too.
  */
 void
 stats_add(QueueState *queue, StatsHistogram histogram, int bucket, int64 n)
@@ -191,7 +210,8 @@ stats_flush(QueueState *queue, StatsHistogram histogram, StatsBatch *batch)
 /*
  * Count n events of now.  Whether the slot counts another five seconds is
  * decided with the count, in one exchange: so of two that come first in five
- * seconds, one clears the slot and the other adds to it.
+ * seconds, one clears the slot and the other adds to it.  n is above 0: the
+ * lower part of a slot cannot go below zero without changing the upper.
  */
 static void
 count_rate(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
@@ -208,7 +228,8 @@ count_rate(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
 
 /*
  * Add to a counter; n is below zero where there are fewer tasks of a state.
- * now is when it happened, and is needed by the counters that have a rate.
+ * now is when it happened, by the wall clock, and is needed by the counters
+ * that have a rate.  In force at once.
  */
 void
 stats_count(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
@@ -224,40 +245,47 @@ stats_count(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
  */
 
 /*
- * Where the place of an entry in the list may be noted.  Other entries share
+ * Where the index of an entry in the list may be noted.  Other entries share
  * it, and nothing is cleared when the list is: tally_is() looks.
  */
 static inline int *
-tally_place(QueueState *queue, int what, SubTransactionId subid)
+tally_index(QueueState *queue, int what, SubTransactionId subid)
 {
 	uint32		hash = what ^ (queue_state_number(queue) * 31) ^ (subid * 7);
 
 	return &tally_cache[hash & (TALLY_CACHE - 1)];
 }
 
+/*
+ * Is the entry at an index in the list that of a thing and a subtransaction?
+ * The index is what the small table says, and may be of an earlier list.
+ */
 static inline bool
-tally_is(int place, QueueState *queue, int what, SubTransactionId subid)
+tally_is(int index, QueueState *queue, int what, SubTransactionId subid)
 {
-	return place < tallies_count && tallies[place].what == what &&
-		tallies[place].queue == queue && tallies[place].subid == subid;
+	return index < tallies_count && tallies[index].what == what &&
+		tallies[index].queue == queue && tallies[index].subid == subid;
 }
 
 /*
  * Count n of what for the current subtransaction.  May fail for want of memory,
  * and has counted nothing then.  The caller has the queue's relation locked
  * until the end of the transaction, so that the queue is there at its commit.
+ *
+ * An entry that the small table has lost is made anew, at the end of the list:
+ * the current subtransaction is the highest, so the list stays in order.
  */
 static void
 tally(QueueState *queue, int what, int64 n, uint64 sum)
 {
 	SubTransactionId subid = GetCurrentSubTransactionId();
-	int		   *place = tally_place(queue, what, subid);
+	int		   *index = tally_index(queue, what, subid);
 	Tally	   *t;
 
-	if (likely(tally_is(*place, queue, what, subid)))
+	if (likely(tally_is(*index, queue, what, subid)))
 	{
-		tallies[*place].n += n;
-		tallies[*place].sum += sum;
+		tallies[*index].n += n;
+		tallies[*index].sum += sum;
 		return;
 	}
 	if (tallies_count == tallies_size)
@@ -270,7 +298,7 @@ tally(QueueState *queue, int what, int64 n, uint64 sum)
 			tallies = repalloc_huge(tallies, size * sizeof(Tally));
 		tallies_size = size;
 	}
-	*place = tallies_count;
+	*index = tallies_count;
 	t = &tallies[tallies_count++];
 	t->queue = queue;
 	t->subid = subid;
@@ -281,7 +309,7 @@ tally(QueueState *queue, int what, int64 n, uint64 sum)
 
 /*
  * Add to a counter when the transaction commits, or is prepared; and nothing if
- * it, or the subtransaction, is rolled back.  May fail, as the next three.
+ * it, or the subtransaction, is rolled back.  May fail for want of memory.
  */
 void
 stats_tally(QueueState *queue, QueueCounter counter, int64 n)
@@ -290,7 +318,7 @@ stats_tally(QueueState *queue, QueueCounter counter, int64 n)
 }
 
 /*
- * Enter a value into a histogram when the transaction commits.
+ * Enter a value into a histogram when the transaction commits.  As stats_tally.
  */
 void
 stats_tally_value(QueueState *queue, StatsHistogram histogram, int64 value)
@@ -300,7 +328,7 @@ stats_tally_value(QueueState *queue, StatsHistogram histogram, int64 value)
 
 /*
  * Add to a counter of the tasks of this name, a text, when the transaction
- * commits.
+ * commits.  As stats_tally.
  */
 void
 stats_tally_name(QueueState *queue, Datum name, NameCounter counter)
@@ -310,7 +338,7 @@ stats_tally_name(QueueState *queue, Datum name, NameCounter counter)
 
 /*
  * Enter a value into a histogram of the tasks of this name when the transaction
- * commits.
+ * commits.  As stats_tally.
  */
 void
 stats_tally_name_value(QueueState *queue, Datum name, StatsHistogram histogram, int64 value)
@@ -319,7 +347,10 @@ stats_tally_name_value(QueueState *queue, Datum name, StatsHistogram histogram, 
 		  stats_clamp(value));
 }
 
-/* The list is empty.  Memory that few transactions need is given back. */
+/*
+ * The list is empty, and so is that of names.  Memory that few transactions
+ * need is given back.  Never fails.
+ */
 static void
 forget_tallies(void)
 {
@@ -338,6 +369,10 @@ forget_tallies(void)
  * counted as if it had committed.  That there was one is noted, in case it is
  * rolled back: as a doubt of a lane, which whoever finds that it is over looks
  * at (race 13).  Before stats_at_commit(), which empties the list.
+ *
+ * One doubt for each queue is enough.  Entries of one queue mostly stand
+ * together; where they do not, the lane finds that it has that doubt already.
+ * Takes locks of lanes; never fails, for nothing may once it is prepared.
  */
 void
 stats_before_prepare(TransactionId xid)
@@ -361,7 +396,10 @@ stats_before_prepare(TransactionId xid)
 	}
 }
 
-/* Count what was counted of names: the table is locked once for all. */
+/*
+ * Count what was counted of names: the table is locked once for all.  Called at
+ * the end of a transaction, with no lock of ours held that is taken after it.
+ */
 static void
 count_names(void)
 {
@@ -416,7 +454,9 @@ stats_at_commit(void)
 	forget_tallies();
 }
 
-/* The transaction has aborted: nothing has happened. */
+/*
+ * The transaction has aborted: nothing has happened.  Never fails.
+ */
 void
 stats_at_abort(void)
 {
@@ -429,6 +469,10 @@ stats_at_abort(void)
  * the parent has, so that a loop of savepoints does not make the list grow.
  * Never fails: what is not merged takes the place of one that is gone, for the
  * list is never longer than before.
+ *
+ * Each is copied before its place is written, as that may be its own.  What is
+ * found as the parent's is below tallies_count, so it is not one that is yet to
+ * be moved.
  */
 void
 stats_at_subcommit(SubTransactionId subid, SubTransactionId parent)
@@ -442,24 +486,25 @@ stats_at_subcommit(SubTransactionId subid, SubTransactionId parent)
 	for (int i = first; i < end; i++)
 	{
 		Tally		t = tallies[i];
-		int		   *place = tally_place(t.queue, t.what, parent);
+		int		   *index = tally_index(t.queue, t.what, parent);
 
-		if (tally_is(*place, t.queue, t.what, parent))
+		if (tally_is(*index, t.queue, t.what, parent))
 		{
-			tallies[*place].n += t.n;
-			tallies[*place].sum += t.sum;
+			tallies[*index].n += t.n;
+			tallies[*index].sum += t.sum;
 		}
 		else
 		{
 			t.subid = parent;
-			*place = tallies_count;
+			*index = tallies_count;
 			tallies[tallies_count++] = t;
 		}
 	}
 }
 
 /*
- * What a subtransaction has counted, and its own that have ended, is nothing.
+ * What a subtransaction has counted, and its own that have ended, is nothing:
+ * they are the last entries.  Never fails.
  */
 void
 stats_at_subabort(SubTransactionId subid)
@@ -476,7 +521,9 @@ stats_at_subabort(SubTransactionId subid)
 /*
  * How often a second something happened in the last minute, or since counting
  * began if that is less.  counter is one of the first STATS_RATES, now the time
- * in microseconds.  The five seconds that now is in count, too.
+ * in microseconds.  The five seconds that now is in count, too.  The time is
+ * taken for a second at least: one event of a moment ago is not a million each
+ * second.
  */
 double
 stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now)
@@ -496,6 +543,9 @@ stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now)
  * Some quantiles of a histogram, which ascend, from 0 to 1.  Returns how many
  * values it has; if there are none the quantiles are not set.  The buckets are
  * copied first: what is counted meanwhile would put ranks and counts at odds.
+ *
+ * values has room for n.  As they ascend, one walk over the buckets is enough
+ * for all of them.
  */
 int64
 stats_quantiles(QueueState *queue, StatsHistogram histogram,
@@ -527,6 +577,9 @@ stats_quantiles(QueueState *queue, StatsHistogram histogram,
  * How many values of a histogram of microseconds are below each of the bounds.
  * Returns how many there are in all, and their sum in seconds, which begins
  * anew beyond 2^64 microseconds.  counts has room for STATS_BOUNDS.
+ *
+ * Buckets are read in their order, each once, and what is counted meanwhile may
+ * be in or not: but counts ascend, and none is above the result.
  */
 int64
 stats_below_bounds(QueueState *queue, StatsHistogram histogram, int64 *counts, double *sum)

@@ -4,6 +4,9 @@
  *	  Figures of what happens in a queue: counters, rates, histograms; and those of
  *	  the tasks of a name.
  *
+ * Times are in microseconds, payloads in bytes.  The heads of stats.c and
+ * name_stats.c say what is locked.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef FAIRQ_STATS_H
@@ -45,14 +48,21 @@ typedef enum StatsHistogram
 /* What is counted by the second: the first counters. */
 #define STATS_RATES		(QUEUE_ACKED + 1)
 
-/* A value as it is entered: from 0, where a clock was set, to the largest. */
+/*
+ * A value as it is entered: 0 where it is below that, as a clock was set, and
+ * no more than the highest of the last bucket.
+ */
 static inline uint64
 stats_clamp(int64 value)
 {
 	return value < 0 ? 0 : Min((uint64) value, STATS_MAX);
 }
 
-/* The bucket of a value: below STATS_BUCKETS. */
+/*
+ * The bucket of a value: below STATS_BUCKETS, and never below that of a lower
+ * value.  Above 2^STATS_SUBBITS it is the power of two, and of the value the
+ * STATS_SUBBITS bits that follow the first.
+ */
 static inline int
 stats_bucket(int64 value)
 {
@@ -65,7 +75,7 @@ stats_bucket(int64 value)
 	return (power << STATS_SUBBITS) + (int) (v >> power);
 }
 
-/* The highest value of a bucket. */
+/* The highest value of a bucket: stats_bucket() of it is that bucket. */
 static inline int64
 stats_bucket_top(int bucket)
 {
@@ -124,7 +134,7 @@ stats_slot_count(uint64 slot, uint64 number)
 
 /*
  * Values on their way to a histogram: those of one call are much alike, and
- * come to a few additions.  A run is of one bucket, at the place that its lower
+ * come to a few additions.  A run is of one bucket, at the index that its lower
  * bits say.  One that gives way to another bucket is entered then; sum is of
  * all values since the last stats_flush().
  */
@@ -138,13 +148,16 @@ typedef struct StatsBatch
 	uint64		sum;
 } StatsBatch;
 
-/* stats.c */
+/*
+ * stats.c.  In all of these the caller keeps the queue from being released, by
+ * a lock on its relation.  Nothing is locked here but the table of names.
+ */
 extern Size stats_shmem_size(void);
 extern void stats_shmem_init(void *area, bool found);
 extern void stats_init_queue(int number);
 extern void stats_reset(QueueState *queue);
 
-/* At once, whatever becomes of the transaction. */
+/* At once, whatever becomes of the transaction; under any lock.  Never fail. */
 extern void stats_add(QueueState *queue, StatsHistogram histogram, int bucket,
 					  int64 n);
 extern void stats_count(QueueState *queue, QueueCounter counter, int64 n,
@@ -152,7 +165,11 @@ extern void stats_count(QueueState *queue, QueueCounter counter, int64 n,
 extern void stats_flush(QueueState *queue, StatsHistogram histogram,
 						StatsBatch *batch);
 
-/* At commit; the callbacks are pending.c's. */
+/*
+ * At commit.  The stats_tally functions may fail for want of memory, and then
+ * have counted nothing; they are called in a transaction.  The callbacks are
+ * pending.c's, and never fail.
+ */
 extern void stats_tally(QueueState *queue, QueueCounter counter, int64 n);
 extern void stats_tally_value(QueueState *queue, StatsHistogram histogram,
 							  int64 value);
@@ -165,7 +182,7 @@ extern void stats_at_abort(void);
 extern void stats_at_subcommit(SubTransactionId subid, SubTransactionId parent);
 extern void stats_at_subabort(SubTransactionId subid);
 
-/* To read: nothing is locked. */
+/* To read: nothing is locked, and so figures may be of two moments. */
 extern double stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now);
 extern int64 stats_quantiles(QueueState *queue, StatsHistogram histogram,
 							 const double *quantiles, int n, int64 *values);
@@ -195,7 +212,7 @@ stats_batch_add(StatsBatch *batch, QueueState *queue, StatsHistogram histogram,
 }
 
 /* name_stats.c: figures of the tasks of a name */
-/* Waits and runs. */
+/* Waits and runs: the first histograms. */
 #define NAME_HISTOGRAMS	(STATS_RUN + 1)
 
 /*
@@ -211,8 +228,9 @@ stats_batch_add(StatsBatch *batch, QueueState *queue, StatsHistogram histogram,
 #define NAME_WHATS	(NAME_COUNTERS + NAME_HISTOGRAMS * NAME_BUCKETS)
 
 /*
- * What there is to be seen of one name in one queue: a copy.  Sums are of
- * microseconds.
+ * What there is to be seen of one name in one queue: a copy, whose figures may
+ * be of moments that are a little apart.  Sums are of microseconds.  The name
+ * has length bytes, and no 0 behind them.
  */
 typedef struct NameStats
 {
@@ -226,7 +244,10 @@ typedef struct NameStats
 	uint64		sums[NAME_HISTOGRAMS];
 } NameStats;
 
-/* The bucket of a number of microseconds. */
+/*
+ * The bucket of a number of microseconds: below NAME_BUCKETS.  Bucket i > 0
+ * begins at 2^(i + NAME_FIRST_POWER - 1).
+ */
 static inline int
 name_stats_bucket(int64 value)
 {
@@ -246,12 +267,20 @@ name_stats_what(StatsHistogram histogram, int64 value)
 extern Size name_stats_shmem_size(void);
 extern void name_stats_shmem_init(void *area, bool found);
 extern void name_stats_forget_queue(int number);
+
+/*
+ * For stats.c: in a transaction, and when that has ended.  name_stats_note
+ * alone may fail.  Between name_stats_begin_count and name_stats_end_count the
+ * table's lock is held, in either mode.
+ */
 extern int	name_stats_note(Datum name);
 extern void name_stats_forget_noted(void);
 extern void name_stats_begin_count(void);
 extern void name_stats_count(QueueState *queue, int noted, int what, int64 n,
 							 uint64 sum);
 extern void name_stats_end_count(void);
+
+/* For those who look: name_stats_next takes the lock, the others a copy. */
 extern bool name_stats_next(uint32 *number, NameStats *stats);
 extern int64 name_stats_below_bounds(const NameStats *stats, StatsHistogram histogram,
 									 int64 *counts, double *sum);

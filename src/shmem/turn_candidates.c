@@ -12,12 +12,21 @@
  *
  * Those that are parked are found by their addresses, too, through chains: so
  * who reads the index of a lane again leaves out what is parked, and nothing is
- * parked twice.
+ * parked twice.  Without that each claim behind a window that was full would
+ * meet all that is parked there once more.
+ *
+ * Candidates are hints.  One whose row is gone is found out by who takes it,
+ * and a line that is cut loses nothing that the index does not have: what is
+ * parked has its address there, and the overflow its id.
  *
  * Locking: the lock of a line's home lane guards its list, a spinlock the pool,
  * and others the chains; what a chain's entries say of themselves does not
  * change while they are in it.  Spinlocks are taken one at a time, and last.
  * Nothing in here fails: where the pool is used up the line is cut.
+ *
+ * Race 11 (a task becomes claimable where its line has been read already):
+ * whatever takes a task out of a line that is being read, or brings one that
+ * the line does not take, says so in line->lowered.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,8 +43,11 @@
 #define CHAIN_LOCKS		64
 
 /*
- * The pool.  used is how many are in lines, or about to be, or just were; it is
- * read without the lock, where it may be a little off.
+ * The pool.  A candidate is free, in one line, or in the hands of the backend
+ * that has taken it out of the pool and not linked it yet.  used is how many
+ * are not free; it is read without the lock, where it may be a little off:
+ * whoever takes one finds out whether there is one.  Locks of chains are not
+ * held while that of the pool is, nor the other way round.
  */
 typedef struct CandidatePool
 {
@@ -63,6 +75,10 @@ turns_shmem_size(void)
 	return fixed_table_size(sizeof(CandidatePool), POOL_SIZE, sizeof(TurnCandidate));
 }
 
+/*
+ * Set up the pool, in which all candidates are free, and the chains, which are
+ * empty, or find them (found).
+ */
 void
 turns_shmem_init(void *area, bool found)
 {
@@ -83,7 +99,11 @@ turns_shmem_init(void *area, bool found)
  * ----------------------------------------------------------------
  */
 
-/* The chain of what is parked with a place in a lane, by all but its TID. */
+/*
+ * The chain of what is parked with a place in a lane, by all but its TID: rows
+ * of one address are in one chain.  Hashed well, for addresses that are parked
+ * follow each other.
+ */
 static uint32
 chain_of(int lane, VirtualTime tag, uint64 slot)
 {
@@ -93,7 +113,10 @@ chain_of(int lane, VirtualTime tag, uint64 slot)
 	return murmurhash32((uint32) (hash ^ hash >> 32)) & chain_mask;
 }
 
-/* Is a candidate in a chain that of an entry of a lane? */
+/*
+ * Is a candidate in a chain that of an entry of a lane?  The chain's spinlock
+ * is held.
+ */
 static inline bool
 is_at(const TurnCandidate *candidate, int lane, const LaneEntry *entry)
 {
@@ -127,8 +150,9 @@ is_parked(int lane, const LaneEntry *entry)
 
 /*
  * A candidate is parked, or not any more.  The caller has the home lane of its
- * line locked, and has set what it is found by, which stays until it leaves its
- * chain.
+ * line locked exclusively, and has set what it is found by, which stays until
+ * it leaves its chain.  Takes the spinlock of the chain, which guards its
+ * links: they are changed by lines of all lanes.
  */
 static void
 change_chain(uint32 number, bool add)
@@ -184,7 +208,9 @@ turns_not_parked(const Lane *lane, LaneEntry *entries, int n)
 
 /*
  * A candidate out of the pool, nothing of which is set; NO_ENTRY: there is no
- * room.  The caller adds it to a line whose home lane it has locked.
+ * room.  The caller adds it to a line whose home lane it has locked, or gives
+ * it back, before it lets that go: nothing else knows of it.  Takes the pool's
+ * spinlock.
  */
 uint32
 turn_candidates_new(void)
@@ -200,7 +226,7 @@ turn_candidates_new(void)
 
 /*
  * Back into the pool with a candidate that is in no line, and in no chain, any
- * more.
+ * more.  Takes the pool's spinlock.
  */
 void
 turn_candidates_free(uint32 number)
@@ -213,7 +239,8 @@ turn_candidates_free(uint32 number)
 
 /*
  * Is the pool more than half full?  A hint, without the lock.  Then lines read
- * few at a time, and those that are blocked keep none of the overflow.
+ * few at a time, nothing is read ahead, and those that are blocked keep none of
+ * the overflow: so lines that are served have candidates.
  */
 bool
 turn_candidates_are_few(void)
@@ -223,14 +250,15 @@ turn_candidates_are_few(void)
 
 /*
  * Link a candidate into a line, after another one; NO_ENTRY: as the first.  The
- * caller has the home lane locked, has found where it belongs, and sees to
- * last_parked if it is parked, and then to the line's place.
+ * caller has the home lane locked exclusively, has found where it belongs, and
+ * sees to last_parked if it is parked, and then to the line's place.
  */
 void
 turn_candidates_add(GroupLine *line, uint32 number, uint32 after)
 {
 	TurnCandidate *candidate = &turn_candidates[number];
 
+	AssertLockedOfLine(line);
 	candidate->prev = after;
 	candidate->next = after == NO_ENTRY ? line->head : turn_candidates[after].next;
 	if (after == NO_ENTRY)
@@ -245,13 +273,17 @@ turn_candidates_add(GroupLine *line, uint32 number, uint32 after)
 
 /*
  * Take a candidate out of its line, and of its chain if it is parked, and free
- * it.  The caller sees to the counts of what is parked.
+ * it: it has been taken, or is let go.  The caller holds the home lane's lock
+ * exclusively, and sees to the counts of what is parked, and to the line's
+ * place.  Takes the spinlocks of the chain and of the pool, one after the
+ * other.
  */
-static void
-remove_candidate(GroupLine *line, uint32 number)
+void
+turn_candidates_remove(GroupLine *line, uint32 number)
 {
 	const TurnCandidate *candidate = &turn_candidates[number];
 
+	AssertLockedOfLine(line);
 	if (candidate->prev == NO_ENTRY)
 		line->head = candidate->next;
 	else
@@ -265,14 +297,6 @@ remove_candidate(GroupLine *line, uint32 number)
 	if (number == line->last_parked)
 		line->last_parked = candidate->prev;
 	turn_candidates_free(number);
-}
-
-/* The first candidate of a line has been taken. */
-void
-turn_candidates_remove_first(GroupLine *line)
-{
-	Assert(line->head != NO_ENTRY);
-	remove_candidate(line, line->head);
 }
 
 /*
@@ -289,11 +313,12 @@ turn_candidates_cut(GroupLine *line, int64 task)
 {
 	uint32		next;
 
+	AssertLockedOfLine(line);
 	for (uint32 i = turns_first_of_overflow(line); i != NO_ENTRY; i = next)
 	{
 		next = turn_candidates[i].next;
 		if (turn_candidates[i].task >= task)
-			remove_candidate(line, i);
+			turn_candidates_remove(line, i);
 	}
 	line->frontier = Min(line->frontier, task);
 	if (line->reading)
@@ -302,7 +327,9 @@ turn_candidates_cut(GroupLine *line, int64 task)
 
 /*
  * A line keeps nothing of the overflow; all of it is in the index.  As
- * turn_candidates_cut from the lowest id on, wherever in the line that is.
+ * turn_candidates_cut from the lowest id on, wherever in the line that is:
+ * those that keep a tag stand before others of lower ids.  The caller has the
+ * home lane locked exclusively, and sees to the line's place.
  */
 void
 turn_candidates_let_go(GroupLine *line)
@@ -321,8 +348,9 @@ turn_candidates_let_go(GroupLine *line)
  * been served has these first, however early others of it have come.  One that
  * is there already stays as it is, but for where its row is and what it costs.
  *
- * The caller has the home lane locked, and sees to the line's place.  If there
- * is no room for the task the line is cut at it.
+ * The caller has the home lane locked exclusively, and sees to the line's
+ * place. If there is no room for the task the line is cut at it, so that it is
+ * found in the index with those behind it.
  */
 void
 turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, float4 cost,
@@ -331,6 +359,7 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, fl
 	uint32		after = line->last_parked;
 	uint32		number = turns_first_of_overflow(line);
 
+	AssertLockedOfLine(line);
 	if (task >= line->frontier)
 	{
 		/* The reader may be past it, and have seen it leased (race 11). */
@@ -366,8 +395,11 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, fl
 }
 
 /*
- * The entry of a candidate, as it was taken out of its lane, if it is parked;
- * slot is its group's.
+ * The entry of a candidate, as it was taken out of its lane, if it is parked.
+ * Of one of the overflow the tag is the candidate's own, which means something
+ * if it was charged; slot is its group's.  Its TID is where its row was seen.
+ * The caller holds the lock of its line's home lane, or has the candidate to
+ * itself.
  */
 void
 turn_candidates_entry(const TurnCandidate *candidate, uint64 slot, LaneEntry *entry)
@@ -387,7 +419,11 @@ turn_candidates_entry(const TurnCandidate *candidate, uint64 slot, LaneEntry *en
 		lanes_entry_set_turn(entry, candidate->task, slot);
 }
 
-/* Is a candidate that is parked behind an entry? */
+/*
+ * Is a candidate that is parked behind an entry, in the order of addresses?
+ * Which of those of one address has the lower position counts as well, as in a
+ * window: so they are taken in the order in which the index has them.
+ */
 static bool
 is_behind(uint32 number, const LaneEntry *entry)
 {
@@ -416,6 +452,7 @@ turn_candidates_park(GroupLine *line, const Lane *lane, const LaneEntry *entry, 
 	uint32		number;
 	TurnCandidate *candidate;
 
+	AssertLockedOfLine(line);
 	if (is_parked(lane_number, entry))
 		return false;
 	if (after != NO_ENTRY && is_behind(line->head, entry))

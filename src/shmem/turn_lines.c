@@ -9,10 +9,20 @@
  *
  * Locking: the caller has the lock of the group's partition, exclusively where
  * not said otherwise.  It keeps the line's beginning and end away.  The home
- * lane's is taken after it, and that of a limit last.
+ * lane's is taken after it, and that of a limit last.  Where a function takes
+ * neither it says which the caller holds.
+ *
+ * Races: 7 (the last lease of a group ends before its line is blocked) is
+ * guarded by turn_lines_block, 11 (a task comes before where its line has been
+ * read) by turn_lines_lower.
  *
  * Much of this is called in the callbacks of commit and abort: nothing in here
  * fails.
+ *
+ * A claim comes to lines by their turns, and has the lane locked and no
+ * partition: so what both may change, tags, candidates and the blocking, is the
+ * lane's; and what makes a line that of a group, its beginning, its end and the
+ * limit that the group has, takes both locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,8 +34,14 @@
 #include "shmem/waiters.h"
 
 /*
- * The line of a group begins, in a lane that is locked, unless it has one.  Its
- * tags go on from where the group has got to.
+ * The line of a group begins, in a lane that is locked, unless it has one.  It
+ * is empty, stands in no heap, and is neither blocked nor read.  Its tags go on
+ * from where the group has got to; between the subgroups of one that is divided
+ * virtual time begins at 0, as their own tags do.
+ *
+ * Both the partition and the lane (its number plus one) are locked exclusively.
+ * The caller puts something into the line, or has it ended by the next who
+ * finds it empty (turn_lines_end).
  */
 static void
 begin_line(FairGroup *group, uint32 lane)
@@ -33,6 +49,8 @@ begin_line(FairGroup *group, uint32 lane)
 	GroupLine  *line = &group->line;
 	const VirtualTime start = {0, 0};
 
+	AssertGroupLockedExclusively(group);
+	AssertLaneLockedExclusively(lanes_get(lane - 1));
 	if (line->lane != 0)
 		return;
 	line->lane = lane;
@@ -84,6 +102,7 @@ lock_line(QueueState *queue, FairGroup *group)
 		number = set->lanes[bucket];
 	}
 	lane = lanes_get(number - 1);
+	AssertNotLocked(&lane->lock);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	FOR_LEVELS(level, group)
 		begin_line(level, number);
@@ -92,8 +111,11 @@ lock_line(QueueState *queue, FairGroup *group)
 
 /*
  * See that a group has a line: a task of its is of the overflow, and about to
- * be given back to that.  The lock of a lease may be held, too
- * (groups_given_back).
+ * be given back to that.  If its class has no lanes it gets none: then
+ * turns_return has a pass read the overflow.
+ *
+ * The partition is locked exclusively.  Takes and releases the lock of the home
+ * lane.  The lock of a lease may be held, too (groups_count).
  */
 void
 turn_lines_begin(QueueState *queue, FairGroup *group)
@@ -110,8 +132,11 @@ turn_lines_begin(QueueState *queue, FairGroup *group)
 /*
  * A task of the overflow, whose row is known, is to be a candidate: so a line
  * that has few is served without a look at the index.  Of one that has more,
- * those at its end are read when it comes to them.  The line is not being read,
- * and the task is before its frontier.
+ * those at its end are read when it comes to them: to find the task's place
+ * would take a walk along the line, and candidates are from one pool.  The line
+ * is not being read, and the task is before its frontier.
+ *
+ * The home lane is locked exclusively; the caller sees to the line's place.
  */
 static void
 add_task(GroupLine *line, const OverflowTask *task)
@@ -153,9 +178,9 @@ turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
 	before = turns_place(group);
 	empty = above == NULL ? !turns_has_any(group) && !line->reading : !turns_has_any(above);
 	if (!turns_has_overflow(line))
-		turns_begin_at_time(group);
+		virtual_time_raise(&line->next, turns_time_of(group));
 	if (above != NULL && empty)
-		turns_begin_at_time(above);
+		virtual_time_raise(&above->line.next, turns_time_of(above));
 	FOR_LEVELS(level, group)
 		virtual_time_raise(&level->line.next, level->finish);
 	if (line->reading)
@@ -176,7 +201,11 @@ turn_lines_lower(QueueState *queue, FairGroup *group, const OverflowTask *first)
  * to, and a line that has nothing parked ends.  Returns whether that is so.
  *
  * The group has a line.  One that is being read, or is blocked, stays: the
- * reader, or the limit, comes back to it.
+ * reader, or the limit, comes back to it.  One of a group that is divided stays
+ * while it has subgroups, whose lines are in its heap.
+ *
+ * The partition is locked exclusively, so that nothing comes to the line
+ * meanwhile; takes the home lane's lock.
  */
 bool
 turn_lines_end(FairGroup *group)
@@ -201,7 +230,8 @@ turn_lines_end(FairGroup *group)
 
 /*
  * Virtual time between the subgroups of a group that is divided; 0 without a
- * line.  The partition may be locked in shared mode.
+ * line.  The partition may be locked in shared mode; takes the home lane's lock
+ * in shared mode.
  */
 VirtualTime
 turn_lines_time(FairGroup *group)
@@ -219,63 +249,76 @@ turn_lines_time(FairGroup *group)
 }
 
 /*
+ * Lock the home lane of a group that has a line, for one who is going to change
+ * that, and has the partition locked exclusively.
+ */
+static void
+lock_home(const FairGroup *group)
+{
+	AssertGroupLockedExclusively(group);
+	LWLockAcquire(&turns_home(group)->lock, LW_EXCLUSIVE);
+}
+
+/* The line has been changed: see to its place, and unlock its home lane. */
+static void
+unlock_in_place(FairGroup *group)
+{
+	turns_take_place(group);
+	LWLockRelease(&turns_home(group)->lock);
+}
+
+/*
  * Give an addressed task of a group that has a line the next tag of that, from
- * virtual time v on.  Sets start and finish of *tag; the caller notes the
- * latter as the group's finish, too.
+ * virtual time v on: the group has one order of tags, whether its tasks are
+ * parked, of the overflow, or neither.  Sets start and finish of *tag; the
+ * caller notes the latter as the group's finish, too.  The partition is locked
+ * exclusively.
  */
 void
 turn_lines_tag(FairGroup *group, VirtualTime v, double charge, double weight, GroupTag *tag)
 {
 	GroupLine  *line = &group->line;
-	Lane	   *lane = turns_home(group);
 
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	lock_home(group);
 	tag->start = virtual_time_max(virtual_time_max(v, group->finish),
 								  virtual_time_unpack(line->next));
 	tag->finish = virtual_time_add(tag->start, charge, weight);
 	line->next = virtual_time_pack(tag->finish);
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
+	unlock_in_place(group);
 }
 
 /*
  * As the group's own tag, that of its line goes back from finish to start, if
- * there was none since.  The group has a line.
+ * there was none since.  The group has a line, and its partition is locked
+ * exclusively.
  */
 void
 turn_lines_untag(FairGroup *group, VirtualTime start, VirtualTime finish)
 {
-	Lane	   *lane = turns_home(group);
-
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	lock_home(group);
 	if (virtual_time_compare(virtual_time_unpack(group->line.next), finish) == 0)
 		group->line.next = virtual_time_pack(start);
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
+	unlock_in_place(group);
 }
 
 /*
  * The tags of a line are changed: they are at least low, and at most *high
  * (NULL: there is no bound).  Of a group, not of a subgroup, when its rows were
- * read, or its tasks removed.  Tags that tasks have already stay.
+ * read, or its tasks removed.  Tags that tasks have already stay.  The
+ * partition is locked exclusively.
  */
 void
 turn_lines_bound(FairGroup *group, VirtualTime low, const VirtualTime *high)
 {
 	GroupLine  *line = &group->line;
-	Lane	   *lane = turns_home(group);
 
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	lock_home(group);
 	virtual_time_raise(&line->next, low);
 	if (high != NULL && virtual_time_compare(virtual_time_unpack(line->next), *high) > 0)
 		line->next = virtual_time_pack(*high);
 	if (high != NULL && virtual_time_compare(virtual_time_unpack(line->resumed), *high) > 0)
 		line->resumed = virtual_time_pack(*high);
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
+	unlock_in_place(group);
 }
 
 /*
@@ -312,13 +355,15 @@ turn_lines_count_parked(FairGroup *group, int n)
 	{
 		if (level->divided)
 			level->line.parked += n;
-		limit_room_parked(level->limit, n);
+		limit_entry_count(level->limit, 0, 0, n);
 	}
 }
 
 /*
- * How many that are in a group; a line that has dropped some counts one for
- * these.
+ * How many tasks are parked in a group; a line that has dropped some counts one
+ * for these.  So it is what turn_lines_count_parked has counted since the line
+ * began.  Those of a line come first in its list, so only they are walked
+ * along.  The home lane is locked.
  */
 static int
 parked_of(const FairGroup *group)
@@ -334,10 +379,12 @@ parked_of(const FairGroup *group)
 }
 
 /*
- * A group is told its limit.  Some of its tasks may be parked, though it had
- * none, since the other level has one.  Both locks are held while these and
- * the leases are counted in the limit: none begins, ends, is parked or taken
- * meanwhile that the limit would miss, or count twice.
+ * A group is told its limit, unless it knows that.  Some of its tasks may be
+ * parked, though it had none, since the other level has one.  Both locks, the
+ * partition's and the home lane's, are held while these and the leases are
+ * counted in the limit: none begins, ends, is parked or taken meanwhile that
+ * the limit would miss, or count twice.  Takes the home lane's lock, and the
+ * limit's.
  */
 void
 turn_lines_limited(FairGroup *group, uint32 limit)
@@ -345,10 +392,12 @@ turn_lines_limited(FairGroup *group, uint32 limit)
 	Lane	   *lane = group->line.lane == 0 ? NULL : turns_home(group);
 
 	AssertGroupLockedExclusively(group);
+	if (group->limit != NO_LIMIT)
+		return;
 	if (lane != NULL)
 		LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	group->limit = limit;
-	limit_table_attach(limit, group->leased, lane == NULL ? 0 : parked_of(group));
+	limit_entry_count(limit, 1, group->leased, lane == NULL ? 0 : parked_of(group));
 	if (lane != NULL)
 		LWLockRelease(&lane->lock);
 }
@@ -371,7 +420,7 @@ remove_parked(FairGroup *group, VirtualTime *from)
 		*from = virtual_time_unpack(turn_candidates[line->head].tag);
 	line->dropped = false;
 	for (; line->last_parked != NO_ENTRY; n++)
-		turn_candidates_remove_first(line);
+		turn_candidates_remove(line, line->head);
 	turn_lines_count_parked(group, -n);
 	return n > 0;
 }
@@ -379,18 +428,19 @@ remove_parked(FairGroup *group, VirtualTime *from)
 /*
  * The overflow of a queue is read anew: a line forgets what it has of it.  all:
  * the queue is gone, and so is what is parked, and the limit that blocks the
- * line.  A reading that is under way ends with nothing, and is begun again.
- * The group has a line, and keeps it: turn_lines_end() ends it.
+ * line.  A reading that is under way ends with nothing, and is begun again. The
+ * group has a line, and keeps it: turn_lines_end() ends it.
+ *
+ * A group that is divided has nothing of its own to forget, but may be blocked.
+ * The partition is locked exclusively; takes the home lane's lock.
  */
 void
 turn_lines_forget(FairGroup *group, bool all)
 {
 	GroupLine  *line = &group->line;
-	Lane	   *lane = turns_home(group);
 	VirtualTime from;
 
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	lock_home(group);
 	if (!group->divided)
 	{
 		turn_candidates_cut(line, PG_INT64_MIN);
@@ -399,14 +449,16 @@ turn_lines_forget(FairGroup *group, bool all)
 			(void) remove_parked(group, &from);
 	}
 	line->blocked &= !all;
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
+	unlock_in_place(group);
 }
 
 /*
  * A task cannot be parked for want of room: the lanes are read again there when
- * the line comes to it (turns_read_dropped).  What is dropped counts as one
- * that is parked, so that the limit has the group's later tasks wait.
+ * the line comes to it (turns_read_dropped).  Of several the first is
+ * remembered, by its block, before which no other one is.  What is dropped
+ * counts as one that is parked, so that the limit has the group's later tasks
+ * wait.  The caller holds the home lane's lock exclusively, and sees to the
+ * line's place.
  */
 static void
 drop(FairGroup *group, VirtualTime tag)
@@ -424,20 +476,18 @@ drop(FairGroup *group, VirtualTime tag)
  * A group's ready tasks were removed, or most of them.  What is parked is of no
  * use.  read_again: should some be left, the lanes are read again from the
  * first on, when it is the group's turn.  Else the caller lowers the lanes
- * itself, after this.
+ * itself, after this.  The group has a line and is not divided.  The partition
+ * is locked exclusively; takes the home lane's lock, and that of the limit.
  */
 void
 turn_lines_unpark(FairGroup *group, bool read_again)
 {
-	Lane	   *lane = turns_home(group);
 	VirtualTime from;
 
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	lock_home(group);
 	if (remove_parked(group, &from) && read_again)
 		drop(group, from);
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
+	unlock_in_place(group);
 }
 
 /*

@@ -19,30 +19,11 @@
 #define TURNS_READ_LEAST	16
 
 /*
- * A task of a line that is in memory.  The lock of the line's home lane guards
- * it while it is in a line, a spinlock of the pool while it is free; its chain
- * has locks of its own (turn_candidates.c).  One that is parked is in its
- * chain, and comes before all others of its line.
- */
-typedef struct TurnCandidate
-{
-	int64		task;			/* its id; of one that is parked the slot of
-								 * its address */
-	PackedTime	tag;			/* of one that was charged; of one that is
-								 * parked that of its address */
-	ItemPointerData tid;
-	bool		charged;
-	bool		parked;
-	float4		cost;			/* of one that was not charged */
-	int			lane;			/* of one that is parked: the lane's number */
-	uint32		prev;			/* in the line */
-	uint32		next;			/* in the line, or the free list */
-	uint32		chain;			/* of one that is parked: in its chain */
-} TurnCandidate;
-
-/*
  * Where a line has its turn: in its heap, and its group in the lane.  Taken
- * before a line is changed, and compared after that, under one lock.
+ * before a line is changed, and compared after that, under one lock: if it is
+ * the same neither heap has to be touched (turns_take_place_if_moved).  tag is
+ * that of the line's group, above that of what stands in the lane: of a group
+ * that is no subgroup's both are the same.
  */
 typedef struct TurnPlace
 {
@@ -51,11 +32,14 @@ typedef struct TurnPlace
 	VirtualTime above;
 } TurnPlace;
 
+/* The charge of what was not charged: a difference of tags, not a tag. */
 static const VirtualTime turns_no_charge = {0, 0};
 
 /*
- * turn_candidates.c.  Who gives a line has its home lane locked exclusively,
- * and sees to its place afterwards (turns_take_place).
+ * turn_candidates.c.  The caller of a function that takes a line holds the lock
+ * of the line's home lane exclusively, and sees to the line's place afterwards,
+ * before it releases that (turns_take_place).  The others take a spinlock at
+ * most.
  */
 extern FAIRQ_PRIVATE TurnCandidate *turn_candidates;
 
@@ -63,7 +47,7 @@ extern FAIRQ_PRIVATE uint32 turn_candidates_new(void);
 extern FAIRQ_PRIVATE void turn_candidates_free(uint32 number);
 extern FAIRQ_PRIVATE bool turn_candidates_are_few(void);
 extern FAIRQ_PRIVATE void turn_candidates_add(GroupLine *line, uint32 number, uint32 after);
-extern FAIRQ_PRIVATE void turn_candidates_remove_first(GroupLine *line);
+extern FAIRQ_PRIVATE void turn_candidates_remove(GroupLine *line, uint32 number);
 extern FAIRQ_PRIVATE bool turn_candidates_park(GroupLine *line, const Lane *lane,
 											   const LaneEntry *entry, float4 cost,
 											   bool *room);
@@ -75,26 +59,39 @@ extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
 												   const LaneEntry *entry, float4 cost,
 												   bool charged);
 
-/* turn_lines.c */
+/*
+ * turn_lines.c: with the home lane's lock held exclusively, and not necessarily
+ * that of the group's partition
+ */
 extern FAIRQ_PRIVATE void turn_lines_count_parked(FairGroup *group, int n);
 extern FAIRQ_PRIVATE bool turn_lines_block(FairGroup *group);
 
 /*
- * turns.c.  turns_lock_home locks the home lane; for all others it is locked,
- * exclusively but for those that only look.
+ * turns.c.  turns_lock_home takes the home lane's lock.  The caller of all
+ * others holds it: in shared mode at least for turns_next_line,
+ * turns_first_has_tag, turns_tag and turns_turn_of, which only look, and else
+ * exclusively.  turns_tag_of_kept needs it for the group.  None fails.
  */
 extern FAIRQ_PRIVATE Lane *turns_lock_home(FairGroup *group);
 extern FAIRQ_PRIVATE FairGroup *turns_next_line(FairGroup *group);
 extern FAIRQ_PRIVATE bool turns_first_has_tag(const FairGroup *group, VirtualTime *tag);
 extern FAIRQ_PRIVATE VirtualTime turns_tag(const FairGroup *group);
-extern FAIRQ_PRIVATE void turns_begin_at_time(FairGroup *group);
+extern FAIRQ_PRIVATE VirtualTime turns_time_of(const FairGroup *group);
 extern FAIRQ_PRIVATE void turns_take_place(FairGroup *group);
 extern FAIRQ_PRIVATE void turns_take_place_if_moved(FairGroup *group, const TurnPlace *before);
 extern FAIRQ_PRIVATE void turns_show_first(Lane *lane);
+extern FAIRQ_PRIVATE VirtualTime turns_tag_of_kept(const FairGroup *whole, bool parked,
+												   VirtualTime tag);
+extern FAIRQ_PRIVATE LaneView turns_turn_of(FairGroup *group, LaneEntry *turn);
+
+/* turn_takes.c: with the home lane's lock held exclusively */
 extern FAIRQ_PRIVATE bool turns_take_candidate(FairGroup *group, const TurnCandidate *candidate,
 											   bool more, LaneEntry *entry, LaneTurn *turn);
 
-/* Where a line has its turn now, if it has one. */
+/*
+ * Where a line has its turn now, if it has one; of one without, the tags it
+ * would have.  The home lane is locked.
+ */
 static inline TurnPlace
 turns_place(FairGroup *group)
 {
@@ -118,9 +115,16 @@ turns_home(const FairGroup *group)
 
 #define AssertLineLocked(group)	AssertLaneLockedExclusively(turns_home(group))
 
+/* As AssertLineLocked, of a line alone: it is always that of a group. */
+#define AssertLockedOfLine(line) \
+	AssertLineLocked((const FairGroup *) ((const char *) (line) - offsetof(FairGroup, line)))
+
 /*
  * The first candidate of the overflow; NO_ENTRY: there is none.  This and the
  * next two are not for a group that is divided, which has no candidates.
+ *
+ * Here, and in all below that take a line or a group, the caller holds the lock
+ * of the home lane, in shared mode at least; turns_have_tags needs no lock.
  */
 static inline uint32
 turns_first_of_overflow(const GroupLine *line)
@@ -128,7 +132,10 @@ turns_first_of_overflow(const GroupLine *line)
 	return line->last_parked == NO_ENTRY ? line->head : turn_candidates[line->last_parked].next;
 }
 
-/* Is there any of the overflow in a line, as far as is known? */
+/*
+ * Is there any of the overflow in a line, as far as is known?  One that is
+ * being read has, for what is read may come; so it does not end meanwhile.
+ */
 static inline bool
 turns_has_overflow(const GroupLine *line)
 {
@@ -136,7 +143,10 @@ turns_has_overflow(const GroupLine *line)
 		turns_first_of_overflow(line) != NO_ENTRY;
 }
 
-/* Is the index to be read for what comes next of a line? */
+/*
+ * Is the index to be read for what comes next of a line?  Not while there is a
+ * candidate, parked or not, nor where all was read.
+ */
 static inline bool
 turns_is_unread(const GroupLine *line)
 {
@@ -157,14 +167,20 @@ turns_has_any(const FairGroup *group)
 	return line->head != NO_ENTRY || line->frontier != PG_INT64_MAX || line->dropped;
 }
 
-/* The tag of the first task of the overflow that was not charged. */
+/*
+ * The tag of the first task of the overflow that was not charged: where those
+ * before have got to, but not before the group could go on.
+ */
 static inline VirtualTime
 turns_next(const GroupLine *line)
 {
 	return virtual_time_max(virtual_time_unpack(line->next), virtual_time_unpack(line->resumed));
 }
 
-/* Has the policy of a queue tags?  The others have addresses only. */
+/*
+ * Has the policy of a queue tags?  The others have addresses only, and one
+ * class.  Needs no lock: a group does not change its queue.
+ */
 static inline bool
 turns_have_tags(const FairGroup *group)
 {

@@ -15,9 +15,18 @@
  * What there was no room to park is read on in the lanes: they are lowered to
  * where the first of it was, and claims come to it once more.
  *
+ * A reading ends in one of three ways: with what was found (turns_read_end), by
+ * an error (turns_at_abort), or with the backend, whose transaction is aborted
+ * at its exit.  So no line stays in the hands of a reader that is no more.
+ *
  * Locking: the home lane's lock guards a line.  All functions here take it
- * themselves.  Where the caller gives a lane and a group, the group may have
- * changed since it was looked at: it is looked at again under the lock.
+ * themselves, so the caller holds no lock of a lane, a limit or a partition.
+ * Where the caller gives a lane and a group, the group may have changed since
+ * it was looked at: it is looked at again under the lock.
+ *
+ * Races: 7 (the last lease ends before the line is blocked), 11 (a task comes
+ * before where its line is being read) and 17 (the line whose turn it is is
+ * being read by another claimer).
  *
  *-------------------------------------------------------------------------
  */
@@ -38,15 +47,16 @@
 
 /*
  * The group whose line this backend reads; NULL: none.  Set while line.reading
- * is, by this backend.  A line that is being read does not end
- * (turns_has_overflow), so the group keeps its entry and its home lane.
+ * is, by this backend, and so changed under the lock of the line's home lane.
+ * A line that is being read does not end (turns_has_overflow), so the group
+ * keeps its entry and its home lane: both are found from here without a lock.
  */
 static FairGroup *reading = NULL;
 
 /*
  * The group whose line is that of the first turn of a lane, or of this group,
- * if that stands there; of one that is divided the subgroup that is next.
- * NULL: there is none.
+ * if that stands there; of one that is divided the subgroup that is next. NULL:
+ * there is none.  The lane is locked, in either mode.
  *
  * The entry of that number may have been another group's a moment ago, or be
  * free.  But one whose line is at home in this lane stays what it is for as
@@ -72,7 +82,10 @@ group_that_stands(Lane *lane, uint32 number)
  * If the next tasks of a line are such as there was no room to park, the lanes
  * are read again from there.  Of which line is said as in turns_read_begin.
  * Returns whether that is so.  Then the line has its next turn, or none, and
- * those who wait were told of each lane.  Never fails.
+ * those who wait were told of each lane.
+ *
+ * The caller holds no lock of ours; takes the home lane's, and then that of
+ * each lane of the order, for the tasks may be of any bucket.  Never fails.
  */
 bool
 turns_read_dropped(Lane *lane, uint32 number)
@@ -84,6 +97,7 @@ turns_read_dropped(Lane *lane, uint32 number)
 	bool		reads;
 	Lane	   *other;
 
+	AssertNotLocked(&lane->lock);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	group = group_that_stands(lane, number);
 	reads = group != NULL && group->line.dropped &&
@@ -120,7 +134,10 @@ turns_read_dropped(Lane *lane, uint32 number)
  * whether that is so.  Worth asking only where groups have limits.
  *
  * Whether it may is found under the limit's lock, and the limit knows then that
- * the line is blocked: so who makes room lets it go on (race 7).
+ * the line is blocked: so who makes room lets it go on (race 7).  If it may,
+ * that may be otherwise when the line has been read: then it is blocked where
+ * it is taken from.  Takes the home lane's lock, and those of limits.  Never
+ * fails.
  */
 bool
 turns_block_unread(Lane *lane, uint32 number)
@@ -128,6 +145,7 @@ turns_block_unread(Lane *lane, uint32 number)
 	FairGroup  *group;
 	bool		blocked;
 
+	AssertNotLocked(&lane->lock);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	group = group_that_stands(lane, number);
 	blocked = group != NULL && group->line.standing && turn_lines_block(group);
@@ -152,40 +170,36 @@ bool
 turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
 {
 	FairGroup  *group;
-	bool		begun = false;
 
+	AssertNotLocked(&lane->lock);
 	Assert(reading == NULL);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	group = group_that_stands(lane, number);
-	if (group != NULL)
+	if (group != NULL && !group->line.reading && turns_is_unread(&group->line))
 	{
 		GroupLine  *line = &group->line;
 
-		begun = !line->reading && turns_is_unread(line);
-		if (begun)
-		{
-			line->target = turn_candidates_are_few() ? TURNS_READ_LEAST :
-				Min(2 * line->target, TURNS_READ);
-			line->reading = true;
-			line->overdue = false;
-			line->lowered = PG_INT64_MAX;
-			read->group = group - group_entries;
-			read->class = group->key.class;
-			read->low = group->key.low;
-			read->high = group->key.high;
-			read->from = line->frontier;
-			read->max = line->target;
-			reading = group;
-			turns_show_first(lane);
-		}
+		line->target = turn_candidates_are_few() ? TURNS_READ_LEAST :
+			Min(2 * line->target, TURNS_READ);
+		line->reading = true;
+		line->overdue = false;
+		line->lowered = PG_INT64_MAX;
+		read->group = group - group_entries;
+		read->key = group->key;
+		read->from = line->frontier;
+		read->max = line->target;
+		reading = group;
+		turns_show_first(lane);
 	}
 	LWLockRelease(&lane->lock);
-	return begun;
+	return reading != NULL;
 }
 
 /*
  * The first to be read of some groups just behind the root of a heap.  They are
  * its children, in no order, and the next one to come first is among them.
+ * Groups that stand in the lane are looked at by the subgroup that is next.
+ * The lane of the heap is locked, in either mode.
  */
 static uint32
 unread_behind(pairingheap_node *root)
@@ -204,10 +218,14 @@ unread_behind(pairingheap_node *root)
 
 /*
  * While another backend is reading the line of the first turn of a lane: a line
- * that is to be read soon.  FAIRQ_NO_GROUP: there is none, or nothing to wait
- * for; or the pool of candidates is more than half full.  Of a divided group
- * its other subgroups come first.  The caller tries turns_read_begin with it,
- * which finds whether that is still so.
+ * that is to be read soon, which this one may read instead of waiting.
+ * FAIRQ_NO_GROUP: there is none, or nothing to wait for; or the pool of
+ * candidates is more than half full, so that reading ahead would have others
+ * cut their lines.
+ *
+ * Of a divided group its other subgroups come first.  The caller tries
+ * turns_read_begin with it, which finds whether that is still so.  Takes the
+ * lane's lock in shared mode.
  */
 uint32
 turns_unread_behind(Lane *lane)
@@ -249,6 +267,7 @@ turns_read_wait(Lane *lane, uint32 number)
 	bool		under_way;
 	bool		overdue;
 
+	AssertNotLocked(&lane->lock);
 	INSTR_TIME_SET_CURRENT(start);
 	ConditionVariablePrepareToSleep(&lane->refilled);
 	for (;;)
@@ -284,19 +303,26 @@ turns_read_wait(Lane *lane, uint32 number)
 
 /*
  * The reading has ended: n tasks were found, in order, and next is the first id
- * after them (PG_INT64_MAX: there is none).
+ * after them (PG_INT64_MAX: there is none).  The caller has begun it; with n =
+ * 0 and the frontier of before for next nothing was read.
  *
  * If there is no room for the first one it is taken at once, though it may not
- * be the first turn of its lane: then *entry and *turn are set.  Returns how
- * many were, none or one; -1: entry is NULL, and so none was taken or kept.
+ * be the first turn of its lane: then *entry and *turn are set.  Else a claim
+ * would read the same row again and again, and a queue whose pool is full stand
+ * still.  Returns how many were, none or one; -1: entry is NULL, and so none
+ * was taken or kept.
  *
  * On return the line is read up to its frontier, which is not beyond the first
  * task that was said to be passed over meanwhile, nor beyond the first that
- * there was no room for; and those who wait for the reading are woken.  Never
- * fails.
+ * there was no room for; and those who wait for the reading are woken.  Those
+ * before the last candidate of the overflow have come back meanwhile by name,
+ * and are not entered twice.
+ *
+ * Takes the home lane's lock exclusively, and under it the pool's; those of
+ * limits, if one is taken.  Never fails.
  */
 int
-turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneTurn *turn)
+turns_read_end(const OverflowTask *tasks, int n, int64 next, LaneEntry *entry, LaneTurn *turn)
 {
 	FairGroup  *group = reading;
 	GroupLine  *line = &group->line;
@@ -314,17 +340,17 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 	/* Race 11: from there on the rows may have been read too early. */
 	next = Min(next, line->lowered);
 	blocked = line->blocked || group_whole(group)->line.blocked;
-	for (int i = 0; i < n && tasks[i].task < next; i++)
+	for (int i = 0; i < n && tasks[i].id < next; i++)
 	{
 		TurnCandidate candidate = {
-			.task = tasks[i].task,
+			.task = tasks[i].id,
 			.tid = tasks[i].tid,
 			.cost = tasks[i].cost,
 		};
 		uint32		number;
 
 		if (turns_first_of_overflow(line) != NO_ENTRY &&
-			turn_candidates[line->tail].task >= tasks[i].task)
+			turn_candidates[line->tail].task >= tasks[i].id)
 			continue;			/* it has come back meanwhile */
 		number = turn_candidates_new();
 		if (number == NO_ENTRY)
@@ -337,7 +363,7 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 			}
 			if (entry == NULL && i == 0 && line->head == NO_ENTRY)
 				taken = -1;
-			next = tasks[i].task;
+			next = tasks[i].id;
 			break;
 		}
 		turn_candidates[number] = candidate;
@@ -355,30 +381,21 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
  * A transaction or a subtransaction rolls back: if it was reading a line,
  * nothing was read.  The frontier is where it was, or where it was lowered to
  * meanwhile, and the next claim that comes by reads.  Never fails.
+ *
+ * The frontier is read without the lock: whoever lowers it while the line is
+ * being read says so in lowered, too, which the end of the reading looks at.
  */
 void
 turns_at_abort(void)
 {
-	FairGroup  *group = reading;
-	Lane	   *lane;
-
-	if (group == NULL)
-		return;
-	lane = turns_home(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	Assert(group->line.reading);
-	group->line.reading = false;
-	reading = NULL;
-	group->line.frontier = Min(group->line.frontier, group->line.lowered);
-	group->line.lowered = PG_INT64_MAX;
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
-	ConditionVariableBroadcast(&lane->refilled);
+	if (reading != NULL)
+		(void) turns_read_end(NULL, 0, reading->line.frontier, NULL, NULL);
 }
 
 /*
- * Lock the home lane of a group, if it has a line; one that is divided has
- * none.  Returns the lane, or NULL.
+ * Lock the home lane of a group exclusively, if it has a line with candidates:
+ * one that is divided has none of its own.  Returns the lane, or NULL, with
+ * nothing locked.  The group may be another one than the caller has looked up.
  */
 static Lane *
 lock_undivided(FairGroup *group)
@@ -393,8 +410,11 @@ lock_undivided(FairGroup *group)
 
 /*
  * Will claims come to a task of a group's overflow, as far as its line knows,
- * now or when the group may have it?  For the sweep; the answer is of a moment
- * ago.  One that is in a claimer's hands is not in its line, and not found.
+ * now or when the group may have it?  It is a candidate, or behind the
+ * frontier; or before where a reading that is under way is to be repeated.
+ *
+ * For the sweep; the answer is of a moment ago.  One that is in a claimer's
+ * hands is not in its line, and not found.  Takes the home lane's lock.
  */
 bool
 turns_have(uint32 number, int64 task)
@@ -417,6 +437,10 @@ turns_have(uint32 number, int64 task)
  * Copy what the next turn of a group is, or that of the group of a subgroup,
  * whose number is copy->number then.  Of none (FAIRQ_NO_GROUP), and of one that
  * has no line, there is nothing but the number, and a weight of 1.
+ *
+ * For who follows the turns of a lane without taking any (turn_walk.c): from
+ * here it works out for itself what each task would be charged.  Takes the home
+ * lane's lock.
  */
 void
 turns_copy_group(uint32 number, GroupCopy *copy)
@@ -424,9 +448,7 @@ turns_copy_group(uint32 number, GroupCopy *copy)
 	FairGroup  *group = &group_entries[number];
 	Lane	   *lane = number == FAIRQ_NO_GROUP ? NULL : turns_lock_home(group);
 
-	memset(copy, 0, sizeof(GroupCopy));
-	copy->number = number;
-	copy->weight = 1;
+	*copy = (GroupCopy) {.number = number, .weight = 1};
 	if (lane == NULL)
 		return;
 	group = group_whole(group);
@@ -440,8 +462,13 @@ turns_copy_group(uint32 number, GroupCopy *copy)
 
 /*
  * Copy what is known of the line of a group, up to TURNS_READ of its first
- * candidates; what is behind them is in the index, from copy->frontier on.
- * Returns false if there is none, and copy is not set.
+ * candidates, which are not linked in the copy; what is behind them is in the
+ * index, from copy->frontier on.  Returns false if there is none, and copy is
+ * not set.  Parked candidates for which there is no room are left out; the
+ * index has the others, so that the copy's frontier is lowered to the first of
+ * them.
+ *
+ * Takes the home lane's lock, for a copy of some twenty kilobytes at most.
  */
 bool
 turns_copy(uint32 number, LineCopy *copy)
@@ -453,10 +480,8 @@ turns_copy(uint32 number, LineCopy *copy)
 	if (lane == NULL)
 		return false;
 	copy->lane = lane;
-	copy->class = group->key.class;
+	copy->key = group->key;
 	copy->slot = group_whole(group)->slot;
-	copy->low = group->key.low;
-	copy->high = group->key.high;
 	queue = queue_state_by_number(group->key.queue);
 	copy->weight = group_weight(queue, group);
 	copy->seconds = group_charge(queue, group, -1);
@@ -465,25 +490,10 @@ turns_copy(uint32 number, LineCopy *copy)
 	copy->n = 0;
 	for (uint32 i = group->line.head; i != NO_ENTRY; i = turn_candidates[i].next)
 	{
-		const TurnCandidate *candidate = &turn_candidates[i];
-
-		if (copy->n == TURNS_READ)
-		{
-			/* The rest is read, but for what is parked. */
-			for (; i != NO_ENTRY; i = turn_candidates[i].next)
-			{
-				if (!turn_candidates[i].parked)
-					copy->frontier = Min(copy->frontier, turn_candidates[i].task);
-			}
-			break;
-		}
-		copy->tasks[copy->n].task = candidate->task;
-		copy->tasks[copy->n].tid = candidate->tid;
-		copy->tasks[copy->n].parked = candidate->parked;
-		copy->tasks[copy->n].charged = candidate->charged;
-		copy->tasks[copy->n].lane = candidate->lane;
-		copy->tasks[copy->n].cost = candidate->cost;
-		copy->tasks[copy->n++].tag = virtual_time_unpack(candidate->tag);
+		if (copy->n < TURNS_READ)
+			copy->tasks[copy->n++] = turn_candidates[i];
+		else if (!turn_candidates[i].parked)	/* the rest is read */
+			copy->frontier = Min(copy->frontier, turn_candidates[i].task);
 	}
 	LWLockRelease(&lane->lock);
 	return true;
@@ -491,7 +501,8 @@ turns_copy(uint32 number, LineCopy *copy)
 
 /*
  * The group that has the first turn of a lane, or its subgroup that is next;
- * FAIRQ_NO_GROUP: none has.
+ * FAIRQ_NO_GROUP: none has.  Takes the lane's lock in shared mode; out of date
+ * at once.
  */
 uint32
 turns_first_group(Lane *lane)
@@ -508,8 +519,13 @@ turns_first_group(Lane *lane)
 
 /*
  * How many tasks of a group are parked that come before an address (NULL: any),
- * up to max; *exact is set to false if there may be more, and else left as it
- * is.  *last is the last that is parked; returns whether there is one.
+ * up to max; *exact is set to false if there may be more, or some were dropped,
+ * and else left as it is.  *last is the last that is parked; returns whether
+ * there is one.
+ *
+ * By addresses alone: which of two rows of one address is first does not matter
+ * here, so their positions are not compared.  Takes the home lane's lock, for a
+ * walk of max steps.
  */
 bool
 turns_parked_before(uint32 number, const FairqAddress *address, int max, int *before,
@@ -525,21 +541,18 @@ turns_parked_before(uint32 number, const FairqAddress *address, int max, int *be
 	if (lane == NULL)
 		return false;
 	any = line->last_parked != NO_ENTRY;
-	if (line->dropped)
-		*exact = false;
+	*exact &= !line->dropped;
 	if (any)
 	{
-		uint32		candidate = line->head;
-
 		turn_candidates_entry(&turn_candidates[line->last_parked], 0, last);
 		if (address != NULL)
 			lanes_entry(&bound, address, &last->tid);
-		for (; candidate != turns_first_of_overflow(line);
-			 candidate = turn_candidates[candidate].next)
+		for (uint32 i = line->head; i != turns_first_of_overflow(line);
+			 i = turn_candidates[i].next)
 		{
 			LaneEntry	entry;
 
-			turn_candidates_entry(&turn_candidates[candidate], 0, &entry);
+			turn_candidates_entry(&turn_candidates[i], 0, &entry);
 			ItemPointerCopy(&last->tid, &entry.tid);
 			if (address != NULL && lanes_compare(&entry, &bound) >= 0)
 				break;
@@ -557,7 +570,11 @@ turns_parked_before(uint32 number, const FairqAddress *address, int max, int *be
 
 /*
  * Is a task that was taken, of a class and a group by its row, still of the
- * group in whose line it was?
+ * group in whose line it was?  A row that SQL has moved to another group is not
+ * to be charged to this one, nor counted at its limit (race 12).
+ *
+ * Without a lock: the claim has the task in hand.  If the entry is another
+ * group's by now the answer is no, and the task goes back by its row.
  */
 bool
 turns_is_of(const LaneTurn *turn, int class, const GroupName *name)

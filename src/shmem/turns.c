@@ -74,17 +74,12 @@
 #include "shmem/turn_private.h"
 #include "shmem/waiters.h"
 
-/* The tag of a task that is parked, or was to be, with this in its address. */
-static VirtualTime
-tag_of_parked(const FairGroup *whole, VirtualTime address)
-{
-	return turns_have_tags(whole) ?
-		virtual_time_max(virtual_time_unpack(whole->line.resumed), address) : address;
-}
-
 /*
  * Has the first task of a line a tag of its own, that of its address or of a
- * time before?  Then that is in *tag.
+ * time before?  Then that is in *tag, which is else left as it is.  What was
+ * dropped comes after all that are parked, and before the overflow: its tag is
+ * that of the first, of which the block is known.  The line is of a group that
+ * is not divided.
  */
 bool
 turns_first_has_tag(const FairGroup *group, VirtualTime *tag)
@@ -103,17 +98,23 @@ turns_first_has_tag(const FairGroup *group, VirtualTime *tag)
 
 /*
  * The tag at which a task comes that has one of its own, of a group (whole)
- * that may have had nothing to be served meanwhile.
+ * that may have had nothing to be served meanwhile: not before the group could
+ * go on.  parked: or was to be, and the tag is that of its address, which under
+ * a policy without tags is a place and no time.  One that was charged before
+ * waits only if another subgroup may have blocked the group.
  */
-static VirtualTime
-tag_of_kept(const FairGroup *whole, bool parked, VirtualTime tag)
+VirtualTime
+turns_tag_of_kept(const FairGroup *whole, bool parked, VirtualTime tag)
 {
-	if (parked)
-		return tag_of_parked(whole, tag);
-	return whole->divided ? virtual_time_max(tag, virtual_time_unpack(whole->line.resumed)) : tag;
+	if (parked ? turns_have_tags(whole) : whole->divided)
+		return virtual_time_max(tag, virtual_time_unpack(whole->line.resumed));
+	return tag;
 }
 
-/* The line of a group that is next: its own, or that of a subgroup; or NULL. */
+/*
+ * The line of a group that is next: its own, or that of a subgroup; or NULL, if
+ * it is divided and no subgroup has a turn.
+ */
 FairGroup *
 turns_next_line(FairGroup *group)
 {
@@ -136,11 +137,15 @@ turns_tag(const FairGroup *group)
 	VirtualTime tag;
 
 	if (next != NULL && turns_first_has_tag(next, &tag))
-		return tag_of_kept(group, next->line.last_parked != NO_ENTRY || next->line.dropped, tag);
+		return turns_tag_of_kept(group, next->line.last_parked != NO_ENTRY || next->line.dropped,
+								 tag);
 	return turns_next(&group->line);
 }
 
-/* And the slot, by which those of one tag are told apart. */
+/*
+ * And the slot, by which those of one tag are told apart: of a parked task that
+ * of its address, as in the window that it comes from.
+ */
 static uint64
 first_slot(const FairGroup *group)
 {
@@ -166,6 +171,7 @@ place_of(const FairGroup *group, uint64 *slot)
 	return turns_next(&group->line);
 }
 
+/* By tag, and where that is the same by slot: below zero if a is first. */
 static inline int
 compare_places(VirtualTime a, uint64 slot_a, VirtualTime b, uint64 slot_b)
 {
@@ -174,7 +180,11 @@ compare_places(VirtualTime a, uint64 slot_a, VirtualTime b, uint64 slot_b)
 	return result != 0 ? result : (slot_a > slot_b) - (slot_a < slot_b);
 }
 
-/* The heaps have the largest first, so these are the other way round. */
+/*
+ * The heaps have the largest first, so these are the other way round.  Called
+ * under the lock of the lane, with groups that stand in it: what is compared
+ * does not change while they do, but by turns_take_place.
+ */
 static int
 compare_turns(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
@@ -188,6 +198,9 @@ compare_turns(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 	return compare_places(tag_y, slot_y, tag_x, slot_x);
 }
 
+/*
+ * Within a group those first whose first task has its tag: it was their turn.
+ */
 static int
 compare_subgroups(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
@@ -211,7 +224,8 @@ compare_subgroups(const pairingheap_node *a, const pairingheap_node *b, void *ar
 
 /*
  * See that a group stands in a heap, at its place there, or does not.  Only the
- * root is shared: the rest of a heap is the code that compares.
+ * root is shared: the rest of a heap is the code that compares.  The home lane
+ * is locked exclusively.
  */
 static void
 stand(pairingheap_node **root, pairingheap_comparator compare, FairGroup *group, bool stands)
@@ -242,9 +256,14 @@ has_turn(const FairGroup *group)
 	return turns_has_any(group) && !group->line.blocked;
 }
 
-/* Where a group that stands has its turn, and whether a task can be taken. */
-static LaneView
-turn_of(FairGroup *group, LaneEntry *turn)
+/*
+ * Where a group that stands has its turn, and whether a task can be taken:
+ * LANE_READY if it is in memory, LANE_UNREAD if the index is to be read, or the
+ * lanes are for what was dropped, LANE_REFILLING while a backend reads.  The
+ * group is none of subgroups; its home lane is locked, in either mode.
+ */
+LaneView
+turns_turn_of(FairGroup *group, LaneEntry *turn)
 {
 	const GroupLine *line = &turns_next_line(group)->line;
 	VirtualTime tag = turns_tag(group);
@@ -260,18 +279,24 @@ turn_of(FairGroup *group, LaneEntry *turn)
 	return line->head != NO_ENTRY ? LANE_READY : line->reading ? LANE_REFILLING : LANE_UNREAD;
 }
 
-/* Say what the first turn of a lane is, for those who look without the lock. */
+/*
+ * Say what the first turn of a lane is, for those who look without the lock
+ * (lanes_look).  Whatever changes a line ends with this, before it lets the
+ * lane go.
+ */
 void
 turns_show_first(Lane *lane)
 {
 	AssertLaneLockedExclusively(lane);
 	lane->turn_view = lane->turns == NULL ? LANE_EMPTY :
-		turn_of(pairingheap_container(FairGroup, line.node, lane->turns), &lane->turn);
+		turns_turn_of(pairingheap_container(FairGroup, line.node, lane->turns), &lane->turn);
 }
 
 /*
  * Something of a group has changed: see that it has its turn, at the tag of its
- * first task; and if it is a subgroup, its group.
+ * first task; and if it is a subgroup, its group, which has its turn by that of
+ * the subgroup that is next.  On return T2 holds for both, and the lane shows
+ * its first turn.  The home lane is locked exclusively; never fails.
  */
 void
 turns_take_place(FairGroup *group)
@@ -310,8 +335,8 @@ turns_take_place_if_moved(FairGroup *group, const TurnPlace *before)
  * Virtual time between those that share with a group.  Between subgroups of
  * which none has a turn it is where none of them owes another anything.
  */
-static VirtualTime
-virtual_time_of(const FairGroup *group)
+VirtualTime
+turns_time_of(const FairGroup *group)
 {
 	QueueState *queue = queue_state_by_number(group->key.queue);
 	FairGroup  *above = group_above(group);
@@ -324,20 +349,13 @@ virtual_time_of(const FairGroup *group)
 }
 
 /*
- * What a group has begins at virtual time, or not before: it had nothing to be
- * served until now.
- */
-void
-turns_begin_at_time(FairGroup *group)
-{
-	VirtualTime v = virtual_time_of(group);
-
-	AssertLineLocked(group);
-	virtual_time_raise(&group->line.next, v);
-}
-
-/*
- * A line that was blocked is not any more: what it has begins at virtual time.
+ * A line that was blocked is not any more: what it has begins at virtual time,
+ * whichever kind it is.  What is parked does by "resumed"; the overflow by
+ * "next", which turns_next compares with that; and what keeps a tag of before
+ * by having it raised.  A subgroup has its group begin anew, too, if that had
+ * no other with a turn.
+ *
+ * The home lane is locked exclusively; the caller sees to the line's place.
  */
 static void
 unblock(FairGroup *group)
@@ -348,7 +366,7 @@ unblock(FairGroup *group)
 	VirtualTime v = queue_order_virtual_time(&queue->orders[group->key.class]);
 
 	line->blocked = false;
-	virtual_time_raise(&line->resumed, virtual_time_of(group));
+	virtual_time_raise(&line->resumed, turns_time_of(group));
 	for (uint32 i = group->divided ? NO_ENTRY : turns_first_of_overflow(line); i != NO_ENTRY;
 		 i = turn_candidates[i].next)
 		virtual_time_raise(&turn_candidates[i].tag, v);
@@ -383,6 +401,10 @@ turns_resume(uint32 number)
 
 /*
  * Lock a group's home lane, exclusively, and return it; NULL: it has no line.
+ * Which lane that is is read without a lock, and again with it: a line ends
+ * under the lock of its home lane, and another one may have begun elsewhere. So
+ * as long as the lane is locked the group keeps its line, and with that its
+ * entry.
  */
 Lane *
 turns_lock_home(FairGroup *group)
@@ -400,294 +422,4 @@ turns_lock_home(FairGroup *group)
 			return lane;
 		LWLockRelease(&lane->lock);
 	}
-}
-
-/* ----------------------------------------------------------------
- * Taking, and what was taken
- * ----------------------------------------------------------------
- */
-
-/* What a task is charged at a level from a tag on, as settings are now. */
-static VirtualTime
-charged(const FairGroup *level, VirtualTime tag, double charge)
-{
-	/* The weight without its lock: it is as it was a moment ago. */
-	return virtual_time_add(tag, charge,
-							group_weight(queue_state_by_number(level->key.queue), level));
-}
-
-/*
- * A task of the overflow is taken at its turn: each level is charged for it,
- * and goes on from there.
- */
-static void
-charge_levels(FairGroup *group, double charge, LaneTurn *turn)
-{
-	VirtualTime *charges = turn->charges;
-
-	FOR_LEVELS(level, group)
-	{
-		GroupLine  *line = &level->line;
-		VirtualTime tag = turns_next(line);
-		VirtualTime next = charged(level, tag, charge);
-
-		*charges++ = virtual_time_moved(turns_no_charge, tag, next);
-		line->next = virtual_time_pack(next);
-		if (group_above(level) != NULL)
-		{
-			GroupLine  *above = &group_above(level)->line;
-
-			turn->time = virtual_time_unpack(above->time);
-			turn->last = virtual_time_unpack(above->last);
-			virtual_time_raise(&above->time, tag);
-			virtual_time_raise(&above->last, next);
-		}
-	}
-}
-
-/*
- * Have room kept for the first task of a line, by the limits of all levels.
- * more: the line has others behind it.  Returns false if there is none.
- */
-static bool
-reserve(FairGroup *group, bool parked, bool more, LaneTurn *turn)
-{
-	RoomLevel	levels[LIMIT_LEVELS];
-	int			i = 0;
-
-	turn->limits[1] = NO_LIMIT;
-	FOR_LEVELS(level, group)
-	{
-		if (level->divided)
-			more |= level->line.subgroups != NULL &&
-				level->line.subgroups->first_child != NULL;
-		turn->limits[i] = ((volatile FairGroup *) level)->limit;
-		levels[i].key = &level->key;
-		levels[i].group = level - group_entries;
-		levels[i].more = more;
-		levels[i++].blocked = &level->line.blocked;
-	}
-	return likely(turn->limits[0] == NO_LIMIT && turn->limits[1] == NO_LIMIT) ||
-		limit_room_reserve(turn->limits, levels, parked);
-}
-
-/*
- * Take a task at its turn: the first candidate of a line, or one that there was
- * no room for.  more: there are others behind it.  Returns false if the group
- * may not have it now; then its line is blocked, or the group.
- */
-bool
-turns_take_candidate(FairGroup *group, const TurnCandidate *candidate, bool more,
-					 LaneEntry *entry, LaneTurn *turn)
-{
-	QueueState *queue = queue_state_by_number(group->key.queue);
-	FairGroup  *whole = group_whole(group);
-	/* Without its lock: it is as it was a moment ago. */
-	double		charge = group_charge(queue, group, candidate->cost);
-
-	AssertLineLocked(group);
-	if (!reserve(group, candidate->parked, more, turn))
-		return false;
-	turn->group = group - group_entries;
-	turn->cost = candidate->cost;
-	turn->lane = candidate->lane;
-	turn->parked = candidate->parked;
-	turn_candidates_entry(candidate, whole->slot, entry);
-	turn->charges[0] = turn->charges[1] = turns_no_charge;
-	turn->tag = turns_next(&whole->line);
-	if (candidate->parked)
-	{
-		if (whole->divided)
-			whole->line.parked--;
-		turn->tag = tag_of_parked(whole, virtual_time_unpack(candidate->tag));
-		if (turns_have_tags(group))
-		{
-			VirtualTime next = charged(whole, turn->tag, charge);
-
-			turn->charges[whole != group] = virtual_time_moved(turns_no_charge, turn->tag, next);
-			whole->line.resumed = virtual_time_pack(next);
-		}
-		return true;
-	}
-	if (candidate->charged)
-		turn->tag = tag_of_kept(whole, false, virtual_time_unpack(candidate->tag));
-	else
-		charge_levels(group, charge, turn);
-	entry->block = turn->tag.whole;
-	entry->fraction = turn->tag.fraction;
-	return true;
-}
-
-/*
- * Take the first task of a group that has one.  Returns false if it may not
- * have it now.
- */
-static bool
-take_first(FairGroup *whole, LaneEntry *entry, LaneTurn *turn)
-{
-	FairGroup  *group = turns_next_line(whole);
-	GroupLine  *line = &group->line;
-	const TurnCandidate *first = &turn_candidates[line->head];
-	bool		takes = turns_take_candidate(group, first,
-											 first->next != NO_ENTRY || line->dropped ||
-											 line->frontier != PG_INT64_MAX, entry, turn);
-
-	if (takes)
-		turn_candidates_remove_first(line);
-	/* Who waits for long does not keep what others need. */
-	if (line->blocked && turn_candidates_are_few())
-		turn_candidates_let_go(line);
-	turns_take_place(group);
-	return takes;
-}
-
-/*
- * Take the first turn of a lane, which is ready.  Returns false if its group
- * may not have the task now; then another turn is the first.
- */
-bool
-turns_take_first(Lane *lane, LaneEntry *entry, LaneTurn *turn)
-{
-	Assert(lane->turn_view == LANE_READY);
-	return take_first(pairingheap_container(FairGroup, line.node, lane->turns), entry, turn);
-}
-
-/*
- * As turns_lock_home, of a number that was looked up: NULL also if the entry is
- * another group's by now, for that has not been asked for.
- */
-static Lane *
-lock_home_of(const GroupKey *key, FairGroup *group)
-{
-	Lane	   *lane = turns_lock_home(group);
-
-	if (lane == NULL || group_key_equal(&group->key, key))
-		return lane;
-	LWLockRelease(&lane->lock);
-	return NULL;
-}
-
-/*
- * What is first in the line of a group, and in which lane it stands.
- */
-LaneView
-turns_look(const GroupKey *key, uint32 number, Lane **lane, LaneEntry *first)
-{
-	FairGroup  *group = &group_entries[number];
-	LaneView	view = LANE_EMPTY;
-
-	*lane = lock_home_of(key, group);
-	if (*lane == NULL)
-		return LANE_EMPTY;
-	if (group->line.standing)
-		view = turn_of(group, first);
-	LWLockRelease(&(*lane)->lock);
-	return view;
-}
-
-/*
- * Take the first task of the line of a group.  Returns whether there is one,
- * and the group may have it.
- */
-bool
-turns_take_of(const GroupKey *key, uint32 number, LaneEntry *entry, LaneTurn *turn, Lane **lane)
-{
-	FairGroup  *group = &group_entries[number];
-	LaneEntry	first;
-	bool		takes = false;
-
-	*lane = lock_home_of(key, group);
-	if (*lane == NULL)
-		return false;
-	/* Of a group that is divided another subgroup may be next. */
-	while (!takes && group->line.standing && turn_of(group, &first) == LANE_READY)
-		takes = take_first(group, entry, turn);
-	LWLockRelease(&(*lane)->lock);
-	return takes;
-}
-
-/* What a line was charged goes back, unless nothing was. */
-static void
-uncharge(FairGroup *group, const LaneTurn *turn)
-{
-	const VirtualTime *charge = turn->charges;
-
-	FOR_LEVELS(level, group)
-	{
-		PackedTime *tag = turn->parked ? &level->line.resumed : &level->line.next;
-		VirtualTime finish = virtual_time_unpack(*tag);
-		VirtualTime start = virtual_time_moved(finish, *charge++, turns_no_charge);
-		GroupLine  *above;
-
-		*tag = virtual_time_pack(start);
-		if (turn->parked || group_above(level) == NULL)
-			continue;
-		/* If it was the last one virtual time has not come to it after all. */
-		above = &group_above(level)->line;
-		if (virtual_time_compare(virtual_time_unpack(above->last), finish) == 0)
-			above->last = virtual_time_pack(turn->last);
-		if (virtual_time_compare(virtual_time_unpack(above->time), start) == 0)
-			above->time = virtual_time_pack(turn->time);
-	}
-}
-
-static inline bool
-is_charged(const LaneTurn *turn)
-{
-	return virtual_time_compare(turn->charges[0], turns_no_charge) != 0 ||
-		virtual_time_compare(turn->charges[1], turns_no_charge) != 0;
-}
-
-/*
- * A task of the overflow that was taken comes back, from a lane.  tell: those
- * who wait for tasks.  The caller gives back the room that was kept for it.
- * Never fails.
- *
- * What was charged for it just now is given back, and it is charged when it is
- * taken again; one that was leased meanwhile keeps its tag.
- */
-void
-turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell)
-{
-	FairGroup  *group = turn->group == FAIRQ_NO_GROUP ? NULL : &group_entries[turn->group];
-	Lane	   *home = group == NULL ? NULL : turns_lock_home(group);
-
-	Assert(lanes_entry_is_turn(entry) && !lanes_entry_is_parked(entry));
-	if (home == NULL || group->divided)
-	{
-		/* It has no line any more: a pass has the overflow read. */
-		if (home != NULL)
-			LWLockRelease(&home->lock);
-		queue_order_overflow_lost(queue_state_by_number(lane->queue), lane->class,
-								  lanes_entry_task(entry));
-		return;
-	}
-	if (is_charged(turn))
-		uncharge(group, turn);
-	turn_candidates_put_back(&group->line, lanes_entry_task(entry), entry, turn->cost,
-							 !is_charged(turn));
-	turns_take_place(group);
-	LWLockRelease(&home->lock);
-	if (tell)
-		waiters_offered(home->queue, WAITERS_ANY_BUCKET, WAITERS_ANY_GROUP);
-}
-
-/*
- * A task that was taken has led nowhere, or goes back to its window: its group
- * was charged in vain.  The caller gives back the room that was kept for it.
- */
-void
-turns_refund(const LaneTurn *turn)
-{
-	FairGroup  *group = &group_entries[turn->group];
-	Lane	   *home;
-
-	if (!is_charged(turn))
-		return;
-	home = turns_lock_home(group);
-	if (home == NULL)
-		return;
-	uncharge(group, turn);
-	turns_take_place(group);
-	LWLockRelease(&home->lock);
 }

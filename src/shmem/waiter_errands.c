@@ -12,7 +12,8 @@
  * moment after the last one, is one NOTIFY.
  *
  * Locking: what a list has for this is atomic; its lock is taken only to tell a
- * seat.
+ * seat.  Whoever sets something here wakes the worker after that, and the
+ * worker resets a flag before it acts: so nothing that comes meanwhile is lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,12 +27,16 @@
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
-/* The shortest time between two NOTIFY of a queue. */
+/* The shortest time between two NOTIFY of a queue, in microseconds. */
 #define NOTIFY_USECS	INT64CONST(20000)
 
 /*
  * There is something new in a queue: the worker is to NOTIFY.  Never fails: it
  * is called at the end of transactions.
+ *
+ * Takes no lock.  The flag was not set before, or the worker has been told of
+ * it already and has yet to look.  The queue is in use: the caller has its
+ * relation locked.
  */
 void
 waiter_errands_note(int queue)
@@ -39,14 +44,15 @@ waiter_errands_note(int queue)
 	WaiterList *list = waiter_seats_list(queue);
 
 	if (pg_atomic_exchange_u32(&list->pending, 1) == 0)
-		worker_slots_errand_at(queue_state_by_number(queue)->database,
-							   pg_atomic_read_u64(&list->notify_after));
+		worker_slots_look_at(queue_state_by_number(queue)->database, WORKER_ERRANDS,
+							 pg_atomic_read_u64(&list->notify_after));
 }
 
 /*
- * Whether to NOTIFY of a queue, as its settings say.  What became claimable
- * before this was known was not noted, so at the start there is one in any
- * case.
+ * Whether to NOTIFY of a queue, as its settings say, and those have committed.
+ * What became claimable before this was known was not noted, so at the start
+ * there is one in any case.  Takes no lock; the caller has the queue's relation
+ * locked.
  */
 void
 waiter_errands_set_notify(QueueState *queue, bool notify)
@@ -73,7 +79,15 @@ waiter_errands_set_notify(QueueState *queue, bool notify)
 /*
  * What is to be done now for those who wait and listen in a database.  Puts up
  * to max queues to NOTIFY of into queues, and returns how many; *next is when
- * to come again.
+ * to come again (PG_INT64_MAX: when it is told).
+ *
+ * For the worker, which holds no lock of ours.  The flags of what is returned
+ * are reset: if the NOTIFY fails the worker says so
+ * (waiter_errands_notify_again).
+ *
+ * now is by the wall clock, and so are all times here.  A queue that goes
+ * while this is at it costs a NOTIFY in vain, or a look at a queue of its
+ * number; ready is called with no lock held.
  */
 int
 waiter_errands_due(Oid database, TimestampTz now, WaitersReady ready, int max,
@@ -124,7 +138,10 @@ waiter_errands_due(Oid database, TimestampTz now, WaitersReady ready, int max,
 }
 
 /*
- * That failed, and is to be done again at a time, or later.
+ * A NOTIFY failed that waiter_errands_due has asked for, and is to be done
+ * again at a time, or later.  The caller comes again by then.
+ *
+ * Never fails: the worker is in the handling of an error.
  */
 void
 waiter_errands_notify_again(int queue, TimestampTz when)

@@ -5,20 +5,21 @@
  *
  * A backend has a seat for each queue that it waits for: one, or, if it waits
  * for any of several, up to WAITERS_SEATS.  A seat is in the list of one
- * queue.  What the backend wants is said once for all of its seats; who wants
- * only some buckets or groups has one seat.
+ * queue.  What the backend wants is said once for all of its seats; a backend
+ * that wants only some buckets or groups has one seat.
  *
- * Who gives a word tells one seat, which leaves its list.  The other seats of
- * that backend stay in theirs.  So it may be told in several before it has
- * looked, and then perhaps takes one task and passes the other words on.  That
- * is a detour, so a backend that is not awake already goes first.  Whether it
- * is awake is a hint, read without a lock.
+ * A backend that gives a word tells one seat, which leaves its list.  The
+ * other seats of the sleeper stay in theirs.  So the sleeper may be told in
+ * several before it has looked, and then perhaps takes one task and passes the
+ * other words on.  That is a detour, so a sleeper that is not awake already
+ * goes first.  Whether it is awake is a hint, read without a lock.
  *
  * Locking: the lock of a list guards the list and the seats in it.  It is the
- * last one taken: whoever offers may hold others.  attention, pending and the
- * times are atomic.  A seat is written by others only while it is in a list;
- * that it was told is read by its owner without the lock.  What a backend
- * wants is written by the backend, while none of its seats is in a list.
+ * last one taken: a backend that offers may hold others.  attention, pending
+ * and the times are atomic.  A seat is written by others only while it is in a
+ * list; that it was told is read by its owner without the lock.  What a
+ * backend wants is written by the backend, while none of its seats is in a
+ * list.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,28 +37,39 @@
 #include "shmem/waiter_seats.h"
 #include "shmem/worker_slots.h"
 
-#define NO_SEAT			(-1)
-
 /*
- * A backend, and what it wants.  That is written without a lock, but only while
- * none of the backend's seats is in a list: list->choosy goes by it.  awake is
- * set by who tells it, and cleared by the backend itself.
+ * A backend, and what it wants.  That is written without a lock, but only
+ * while none of the backend's seats is in a list: list->choosy goes by it, and
+ * a process that has a list locked reads it for the seats in that.  awake is
+ * set by the process that tells the backend, and cleared by the backend
+ * itself: a hint.
+ *
+ * The number of a backend is that of its PGPROC, so a later backend may have
+ * an entry and its seats; it finds none of these in a list (waiters_end).
+ *
+ * With all_buckets, neither buckets nor queue_buckets is looked at.  groups has
+ * all group_count of them, or, if these are more, the first MAX_GROUPS, which
+ * are not looked at.
  */
 typedef struct Waiter
 {
 	volatile bool awake;		/* it was told, and has not looked since */
-	bool		claims;
-	bool		all_buckets;
-	int			queue_buckets;	/* others go with these in turn
-								 * (claim_private.h) */
+	bool		claims;			/* false: it only tells its client */
+	bool		all_buckets;	/* buckets is not looked at */
+	int			queue_buckets;	/* above 0 unless all; others go with these
+								 * in turn (claim_private.h) */
 	int			group_count;	/* -1: all; above MAX_GROUPS: all may be */
-	uint16		groups[MAX_GROUPS];
-	uint32		buckets[FAIRQ_MAX_BUCKETS / 32];
+	uint16		groups[MAX_GROUPS]; /* as waiters_group says */
+	bool		buckets[FAIRQ_MAX_BUCKETS];
 } Waiter;
 
+/*
+ * The arrays of the area: a list of each queue, what each backend wants, and of
+ * each backend its WAITERS_SEATS seats, which stand together.
+ */
 static WaiterList *lists = NULL;
 static Waiter *waiters = NULL;
-static WaiterSeat *seats = NULL;	/* of each backend, WAITERS_SEATS */
+static WaiterSeat *seats = NULL;
 
 #define LISTS_SIZE		CACHELINEALIGN(mul_size(settings_max_queues, sizeof(WaiterList)))
 #define WAITERS_SIZE	CACHELINEALIGN(mul_size(MaxBackends, sizeof(Waiter)))
@@ -65,7 +77,8 @@ static WaiterSeat *seats = NULL;	/* of each backend, WAITERS_SEATS */
 
 /*
  * The memory for a list for each queue that there may be, and for all seats of
- * each backend: so there is always room for who waits (invariant I10).
+ * each backend: so there is always room for one more that waits (invariant
+ * I10).
  */
 Size
 waiters_shmem_size(void)
@@ -74,6 +87,10 @@ waiters_shmem_size(void)
 					mul_size(SEATS, sizeof(WaiterSeat)));
 }
 
+/*
+ * Set up the lists, which are empty, or find them (found).  Turns begin at 1: a
+ * word of turn 0 would be for no seat.
+ */
 void
 waiters_shmem_init(void *area, bool found)
 {
@@ -87,7 +104,7 @@ waiters_shmem_init(void *area, bool found)
 		WaiterList *list = &lists[i];
 
 		LWLockInitialize(&list->lock, shared_memory_tranche(FAIRQ_TRANCHE_WAITER));
-		list->first = list->last = NO_SEAT;
+		dlist_init(&list->seats);
 		list->turn = 1;
 		list->choosy = 0;
 		list->database = InvalidOid;
@@ -110,7 +127,9 @@ waiter_seats_list(int queue)
 	return &lists[queue];
 }
 
-/* And the number of the queue. */
+/*
+ * The number of the queue of a list.  It is fixed, as the list is.
+ */
 int
 waiter_seats_queue(const WaiterList *list)
 {
@@ -118,30 +137,33 @@ waiter_seats_queue(const WaiterList *list)
 }
 
 /*
- * The number of our backend, by which others find its latch.  Auxiliary
- * processes, which have higher ones, do not wait for tasks.
+ * A seat of our own, by its number among ours, from 0 to WAITERS_SEATS - 1.
+ * While it is in a list others may take it out, under that list's lock.
  */
-static int
-me(void)
-{
-	int			number = (int) (MyProc - ProcGlobal->allProcs);
-
-	Assert(number >= 0 && number < MaxBackends);
-	return number;
-}
-
-/* A seat of our own, by its number among ours. */
 WaiterSeat *
 waiter_seats_mine(int seat)
 {
 	Assert(seat >= 0 && seat < WAITERS_SEATS);
-	return &seats[me() * WAITERS_SEATS + seat];
+	return &seats[waiters_me() * WAITERS_SEATS + seat];
 }
 
-static Waiter *
-owner_of(int seat)
+/*
+ * The number of the backend of a seat: seats of one backend stand together.
+ */
+static inline int
+backend_of(const WaiterSeat *seat)
 {
-	return &waiters[seat / WAITERS_SEATS];
+	return (int) ((seat - seats) / WAITERS_SEATS);
+}
+
+/*
+ * The backend of a seat.  If the seat is in a list that is locked, what the
+ * backend wants does not change.
+ */
+static inline Waiter *
+owner_of(const WaiterSeat *seat)
+{
+	return &waiters[backend_of(seat)];
 }
 
 /*
@@ -162,7 +184,10 @@ waiters_group(const GroupName *name)
  * ----------------------------------------------------------------
  */
 
-/* Does a backend not want just any task? */
+/*
+ * Does a backend not want just any task?  Then a word may be passed on that it
+ * leaves (waiters.c), and the list counts it.
+ */
 static bool
 is_choosy(const Waiter *waiter)
 {
@@ -173,19 +198,25 @@ is_choosy(const Waiter *waiter)
  * Say what we want, which none of our seats is in a list for.  Returns whether
  * that is not just any task.  More groups than a waiter has room for are taken
  * for all: it is told in vain then, and passes the word on.
+ *
+ * Takes no lock, for no other process reads this until a seat has joined a list
+ * (waiter_seats_join), which is done under that list's lock.
  */
 bool
 waiter_seats_want(const WaiterWants *wanted)
 {
-	Waiter	   *waiter = &waiters[me()];
+	Waiter	   *waiter = &waiters[waiters_me()];
 
 	Assert(wanted->bucket_count <= FAIRQ_MAX_BUCKETS);
+	Assert(wanted->bucket_count < 0 || wanted->queue_buckets > 0);
+	for (int i = 0; i < WAITERS_SEATS; i++)
+		Assert(waiter_seats_mine(i)->list == NULL);
 	waiter->claims = wanted->claims;
 	waiter->all_buckets = (wanted->bucket_count < 0);
 	waiter->queue_buckets = wanted->queue_buckets;
 	memset(waiter->buckets, 0, sizeof(waiter->buckets));
 	for (int i = 0; i < wanted->bucket_count; i++)
-		waiter->buckets[wanted->buckets[i] / 32] |= (uint32) 1 << (wanted->buckets[i] % 32);
+		waiter->buckets[wanted->buckets[i]] = true;
 	waiter->group_count = wanted->group_count;
 	for (int i = 0; i < Min(wanted->group_count, MAX_GROUPS); i++)
 	{
@@ -201,30 +232,30 @@ waiter_seats_want(const WaiterWants *wanted)
 /* So many seats are looked at; if there are no more, they are counted, too. */
 #define CHECK_SEATS		64
 
-/* A list is linked both ways, in the order in which its seats have joined. */
+/*
+ * Seats are in the order in which they have joined, and counted.  The list is
+ * locked, in either mode.
+ */
 static void
 check_list(WaiterList *list)
 {
 	uint32		n = 0;
 	int			choosy = 0;
-	int			previous = NO_SEAT;
-	int			i = list->first;
+	uint64		turn = 0;
+	dlist_iter	iter;
 
 	AssertLocked(&list->lock);
-	for (; i != NO_SEAT && n < CHECK_SEATS; i = seats[i].next)
+	dlist_foreach(iter, &list->seats)
 	{
-		Assert(i >= 0 && i < (int) SEATS);
-		Assert(seats[i].list == list && seats[i].previous == previous);
-		Assert(!seats[i].told);
-		Assert(seats[i].turn < list->turn);
-		Assert(previous == NO_SEAT || seats[previous].turn < seats[i].turn);
-		choosy += is_choosy(owner_of(i));
-		previous = i;
-		n++;
+		WaiterSeat *seat = dlist_container(WaiterSeat, node, iter.cur);
+
+		Assert(seat->list == list && !seat->told);
+		Assert(seat->turn > turn && seat->turn < list->turn);
+		turn = seat->turn;
+		choosy += is_choosy(owner_of(seat));
+		if (++n == CHECK_SEATS)
+			return;
 	}
-	if (i != NO_SEAT)
-		return;
-	Assert(list->last == previous);
 	Assert(list->choosy == choosy);
 	Assert(waiter_seats_count(list) == n);
 }
@@ -244,8 +275,7 @@ check_list(WaiterList *list)
 void
 waiter_seats_join(WaiterList *list, WaiterSeat *seat, Oid database)
 {
-	int			number = (int) (seat - seats);
-
+	AssertNotLocked(&list->lock);
 	Assert(seat->list == NULL);
 	/* That it was told is known by now. */
 	waiter_seats_awake();
@@ -256,38 +286,26 @@ waiter_seats_join(WaiterList *list, WaiterSeat *seat, Oid database)
 	list->database = database;
 	seat->list = list;
 	seat->turn = list->turn++;
-	seat->next = NO_SEAT;
-	seat->previous = list->last;
-	if (list->last == NO_SEAT)
-		list->first = number;
-	else
-		seats[list->last].next = number;
-	list->last = number;
-	list->choosy += is_choosy(owner_of(number));
+	dlist_push_tail(&list->seats, &seat->node);
+	list->choosy += is_choosy(owner_of(seat));
 	pg_atomic_fetch_add_u32(&list->attention, 1);
 	check_list(list);
 	LWLockRelease(&list->lock);
 }
 
 /*
- * A seat leaves its list.  The caller says then in the seat why, if it is not
- * its own.
+ * A seat leaves its list, whose counts are right again on return.  The caller
+ * has the list locked exclusively, and says then in the seat why it has left,
+ * if that is not its own.
  */
 static void
 remove_seat(WaiterList *list, WaiterSeat *seat)
 {
 	AssertLockedExclusively(&list->lock);
 	Assert(seat->list == list);
-	if (seat->previous == NO_SEAT)
-		list->first = seat->next;
-	else
-		seats[seat->previous].next = seat->next;
-	if (seat->next == NO_SEAT)
-		list->last = seat->previous;
-	else
-		seats[seat->next].previous = seat->previous;
+	dlist_delete(&seat->node);
 	seat->list = NULL;
-	list->choosy -= is_choosy(owner_of((int) (seat - seats)));
+	list->choosy -= is_choosy(owner_of(seat));
 	pg_atomic_fetch_sub_u32(&list->attention, 1);
 }
 
@@ -313,12 +331,13 @@ waiter_seats_leave(WaiterList *list, WaiterSeat *seat)
 
 /*
  * We are going to look, or do not wait any more: what we were told is known.
- * Without a lock: it is a hint to who has several to choose from (doubtful).
+ * Without a lock: it is a hint to a process that has several sleepers to
+ * choose from (doubtful).
  */
 void
 waiter_seats_awake(void)
 {
-	waiters[me()].awake = false;
+	waiters[waiters_me()].awake = false;
 }
 
 /* ----------------------------------------------------------------
@@ -326,21 +345,19 @@ waiter_seats_awake(void)
  * ----------------------------------------------------------------
  */
 
-static bool
-is_set(const uint32 *bits, int bit)
-{
-	return (bits[bit / 32] & ((uint32) 1 << (bit % 32))) != 0;
-}
-
 /*
  * Does a backend want what a word is of, as far as the word knows?  Buckets
  * from when the queue had more go with those that it has now, in turn.
+ *
+ * The list that the word is given in is locked, and a seat of the backend is in
+ * it: so what it wants stays as it is.  A "yes" may be in vain, where the word
+ * does not know the group, or two groups have one number (waiters_group).
  */
 static bool
 wants(const Waiter *waiter, const WaiterWord *word)
 {
 	if (word->bucket != WAITERS_ANY_BUCKET && !waiter->all_buckets &&
-		!is_set(waiter->buckets, word->bucket % waiter->queue_buckets))
+		!waiter->buckets[word->bucket % waiter->queue_buckets])
 		return false;
 	if (word->group == WAITERS_ANY_GROUP ||
 		waiter->group_count < 0 || waiter->group_count > MAX_GROUPS)
@@ -354,11 +371,11 @@ wants(const Waiter *waiter, const WaiterWord *word)
 }
 
 /*
- * How sure it is that the task will be taken: 0 is best.  Who was told of
- * another queue, and has not looked, may take a task of that and pass this
- * word on.  Who asks for groups may find that it is of another one, if that is
- * not known, and says so at once; who has a client to tell cannot know what
- * that does.
+ * How sure it is that the task will be taken: 0 is best, 4 is worst.  A
+ * backend that was told of another queue, and has not looked, may take a task
+ * of that and pass this word on.  One that asks for groups may find that it is
+ * of another one, if that is not known, and says so at once.  One that has a
+ * client to tell cannot know what that does.
  */
 static int
 doubtful(const Waiter *waiter, const WaiterWord *word)
@@ -372,34 +389,36 @@ doubtful(const Waiter *waiter, const WaiterWord *word)
 
 /*
  * Take a seat out of its list, and say so; its owner is to be woken next.  The
- * word is in the seat by now.  told comes last, for the owner reads it without
- * the lock, and from then on the rest of the seat is the owner's.
+ * word is in the seat by now, unless the queue is gone.  told comes last, for
+ * the owner reads it without the lock, and from then on the rest of the seat is
+ * the owner's: whoever has taken it out writes nothing there any more.
  */
 static void
-take_out(WaiterList *list, int seat, bool gone)
+take_out(WaiterList *list, WaiterSeat *seat, bool gone)
 {
-	remove_seat(list, &seats[seat]);
-	seats[seat].gone = gone;
+	remove_seat(list, seat);
+	seat->gone = gone;
 	owner_of(seat)->awake = true;
 	pg_write_barrier();
-	seats[seat].told = true;
+	seat->told = true;
 }
 
 /*
  * Wake the backend of a seat.  It may have ended, and another one have its
- * latch: that is woken for nothing.
+ * latch: that is woken for nothing.  Under the list's lock or not: the latch
+ * is set after told, so a backend that waits for it finds that.
  */
 static void
-wake_owner_of(int seat)
+wake_owner_of(const WaiterSeat *seat)
 {
-	SetLatch(&ProcGlobal->allProcs[seat / WAITERS_SEATS].procLatch);
+	SetLatch(&GetPGProcByNumber(backend_of(seat))->procLatch);
 }
 
 /*
- * Tell the first who wants it, of those of whom it is most sure.  Returns false
- * if there is none.  new: the word is given, to all who are in the list by now.
- * Else it is passed on, to those who were there when it was given: who has come
- * later has looked since then.
+ * Tell the first sleeper that wants it, of those that are most sure to take
+ * it.  Returns false if there is none.  new: the word is given, to all that
+ * are in the list by now.  Else it is passed on, to those that were there when
+ * it was given: a sleeper that has come later has looked since then.
  *
  * Takes and releases the list's lock; the caller may hold others of ours.
  * Never fails: it is called at the end of transactions.  If the backend only
@@ -410,35 +429,38 @@ wake_owner_of(int seat)
 bool
 waiter_seats_tell(WaiterList *list, WaiterWord *word, bool new)
 {
-	int			chosen = NO_SEAT;
+	WaiterSeat *chosen = NULL;
 	int			best = INT_MAX;
+	dlist_iter	iter;
 	Oid			database = InvalidOid;
 
+	AssertNotLocked(&list->lock);
 	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
 	if (new)
 		word->turn = list->turn;
-	for (int i = list->first; i != NO_SEAT && seats[i].turn < word->turn; i = seats[i].next)
+	dlist_foreach(iter, &list->seats)
 	{
-		int			doubt = doubtful(owner_of(i), word);
+		WaiterSeat *seat = dlist_container(WaiterSeat, node, iter.cur);
+		int			doubt = doubtful(owner_of(seat), word);
 
-		if (doubt < best && wants(owner_of(i), word))
+		if (seat->turn >= word->turn || best == 0)
+			break;
+		if (doubt < best && wants(owner_of(seat), word))
 		{
-			chosen = i;
+			chosen = seat;
 			best = doubt;
-			if (best == 0)
-				break;
 		}
 	}
-	if (chosen != NO_SEAT)
+	if (chosen != NULL)
 	{
-		seats[chosen].word = *word;
+		chosen->word = *word;
 		if (!owner_of(chosen)->claims)
 			database = list->database;
 		take_out(list, chosen, false);
 	}
 	check_list(list);
 	LWLockRelease(&list->lock);
-	if (chosen != NO_SEAT)
+	if (chosen != NULL)
 		wake_owner_of(chosen);
 	if (OidIsValid(database))
 	{
@@ -446,9 +468,9 @@ waiter_seats_tell(WaiterList *list, WaiterWord *word, bool new)
 		uint64		unclaimed = 0;
 
 		if (pg_atomic_compare_exchange_u64(&list->claimed_by, &unclaimed, when))
-			worker_slots_errand_at(database, when);
+			worker_slots_look_at(database, WORKER_ERRANDS, when);
 	}
-	return chosen != NO_SEAT;
+	return chosen != NULL;
 }
 
 /*
@@ -464,9 +486,12 @@ waiter_seats_tell_one(WaiterList *list)
 }
 
 /*
- * A queue is no more: all who wait for it look, and find that out.  The caller
- * has the lock of all queues, so the number is not given to another one before
- * its list is empty.  Never fails.
+ * A queue is no more: all that wait for it look, and find that out.  The
+ * caller has the lock of all queues, so the number is not given to another one
+ * before its list is empty.  Takes and releases the list's lock; never fails.
+ *
+ * The list is as at the start then, but for its turn: that goes on, so that a
+ * word of before, which a backend may still hold, is for none that joins later.
  */
 void
 waiters_queue_gone(int queue)
@@ -474,9 +499,9 @@ waiters_queue_gone(int queue)
 	WaiterList *list = &lists[queue];
 
 	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
-	while (list->first != NO_SEAT)
+	while (!dlist_is_empty(&list->seats))
 	{
-		int			seat = list->first;
+		WaiterSeat *seat = dlist_head_element(WaiterSeat, node, &list->seats);
 
 		take_out(list, seat, true);
 		wake_owner_of(seat);
@@ -489,9 +514,13 @@ waiters_queue_gone(int queue)
 }
 
 /*
- * The worker of a database has ended: those who wait have to see for themselves
- * what becomes due.  They are woken, and stay in their lists.  That it is not
- * running was said before (worker_slots_end): who joins later sees that.
+ * The worker of a database has ended: sleepers have to see for themselves what
+ * becomes due.  They are woken, and stay in their lists.  That it is not
+ * running was said before (worker_slots_end), so a sleeper that joins later
+ * sees that.
+ *
+ * A list has seats of one database only, that of its queue.  Takes the lock of
+ * one list after the other, in shared mode: nothing changes.
  */
 void
 waiters_worker_gone(Oid database)
@@ -503,8 +532,13 @@ waiters_worker_gone(Oid database)
 		if (waiter_seats_count(list) == 0)
 			continue;
 		LWLockAcquire(&list->lock, LW_SHARED);
-		for (int j = list->first; j != NO_SEAT && list->database == database; j = seats[j].next)
-			wake_owner_of(j);
+		if (list->database == database)
+		{
+			dlist_iter	iter;
+
+			dlist_foreach(iter, &list->seats)
+				wake_owner_of(dlist_container(WaiterSeat, node, iter.cur));
+		}
 		LWLockRelease(&list->lock);
 	}
 }

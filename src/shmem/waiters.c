@@ -5,7 +5,7 @@
  *
  * A claimer that finds nothing may sleep until there is something.  The
  * sleepers are in a list for each queue (waiter_seats.c), first come, first
- * told.  Whoever makes tasks claimable (lanes.c: an offer, or a lowered
+ * told.  A backend that makes tasks claimable (lanes.c: an offer, or a lowered
  * frontier) tells one sleeper for each task, and no more: a word.  While no
  * backend waits that is one look at a counter.
  *
@@ -17,30 +17,39 @@
  *	 the sleeper sees the task or the task's owner sees the sleeper; the locks
  *	 of lane and list are the memory barriers that this takes.
  *
- *	 Who is told leaves the list with the word in its seat, and owes a look.
- *	 If it cannot look (cancelled, terminated, failed), or if it looked and
- *	 what the word was of may still be there, the word is passed on to the next
- *	 in the list.  There are as many words as tasks, so if all want any task it
- *	 does not matter who takes which.  But if some are choosy it does: who took
- *	 another task than that of the word perhaps took what a choosy one was told
- *	 of.  Then either that one finds nothing and passes its word on, or those
- *	 left in the list may want only the one that is left.  And a word does not
- *	 always know the group, so who wants some may be told in vain.
+ *	 A sleeper that is told leaves the list with the word in its seat, and owes
+ *	 a look.  If it cannot look (cancelled, terminated, failed), or if it
+ *	 looked and what the word was of may still be there, the word is passed on
+ *	 to the next in the list.  There are as many words as tasks, so if all want
+ *	 any task it does not matter which sleeper takes which.  But if some are
+ *	 choosy it does: a sleeper that took another task than that of its word
+ *	 perhaps took what a choosy one was told of.  Then either that one finds
+ *	 nothing and passes its word on, or those left in the list may want only
+ *	 the one that is left.  And a word does not always know the group, so a
+ *	 sleeper that wants some may be told in vain.
  *
- *	 A word goes to those only who joined before it was given: who joined later
- *	 has looked later.  So a word that no sleeper wants comes to an end, also if
- *	 those that it passed have joined again.
+ *	 A word goes only to sleepers that joined before it was given: one that
+ *	 joined later has looked later.  So a word that no sleeper wants comes to
+ *	 an end, also if those that it passed have joined again.
  *
- * Who waits for any of several queues has a seat in the list of each, and each
- * seat keeps the rules by itself: it joins, then that queue is looked at; if
- * it was told, it owes a look at that queue, or passes the word on.  A sleeper
- * that has what it wants from one queue owes no look at the next.  It is only
- * when it ends its wait that it gives up its seats, and passes on the words
- * that it was told in those.
+ * A sleeper that waits for any of several queues has a seat in the list of
+ * each, and each seat keeps the rules by itself: it joins, then that queue is
+ * looked at; if it was told, it owes a look at that queue, or passes the word
+ * on.  A sleeper that has what it wants from one queue owes no look at the
+ * next.  It is only when it ends its wait that it gives up its seats, and
+ * passes on the words that it was told in those.
  *
- * Some only want to tell their client, who may or may not claim then
+ * Some only want to tell their client, which may or may not claim then
  * (fairq.wait, fairq.wait_any).  They cannot pass on their word, so the
  * background worker looks after it (waiter_errands.c).
+ *
+ * Locking: waiter_seats.c, which takes the lock of a list.  Here is what is
+ * private to this backend: what it waits for, the word that it owes a look for,
+ * and words that it defers.
+ *
+ * Races: 8 (a sleeper looks, a task comes, the sleeper sleeps) is guarded by
+ * the first of these rules, 9 (a sleeper that is told does not take the task)
+ * by the second.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,7 +76,7 @@ static WaiterWord held;
 
 /*
  * Words that are said when all is offered that a transaction has to offer, so
- * that who asks for many tasks finds them.
+ * that a sleeper that asks for many tasks finds them.
  */
 #define MAX_DEFERRED	64
 
@@ -77,6 +86,7 @@ typedef struct Deferred
 	WaiterWord	word;
 } Deferred;
 
+/* Set from waiters_defer() to waiters_say(), between which nothing fails. */
 static bool deferring = false;
 static Deferred deferred[MAX_DEFERRED];
 static int	deferred_count = 0;
@@ -86,6 +96,12 @@ static int	deferred_count = 0;
  * ----------------------------------------------------------------
  */
 
+/*
+ * Something of a queue can be claimed: tell one sleeper that wants it, or note
+ * that this is to be done at the end (waiters_say), and have the worker NOTIFY
+ * if the queue is set so.  When there is no room to note it is told at once.
+ * Never fails.
+ */
 static void
 announce(int queue, int bucket, uint16 group, bool many)
 {
@@ -112,7 +128,9 @@ announce(int queue, int bucket, uint16 group, bool many)
 }
 
 /*
- * A transaction begins, and has ended, to offer what it has to.
+ * A transaction begins to offer what it has to: sleepers are told of that at
+ * the end.  Called when the transaction has ended, as waiters_say, which is
+ * sure to follow.
  */
 void
 waiters_defer(void)
@@ -120,6 +138,7 @@ waiters_defer(void)
 	deferring = true;
 }
 
+/* The transaction has offered what it had to: sleepers are told of it now. */
 void
 waiters_say(void)
 {
@@ -131,8 +150,10 @@ waiters_say(void)
 }
 
 /*
- * A task of a bucket can be claimed; group is what waiting_group says, or
- * WAITERS_ANY_GROUP.  The caller has had the lane's lock since it could.
+ * A task of a bucket can be claimed; group is what waiters_group says, or
+ * WAITERS_ANY_GROUP.  The caller has had the lane's lock since it could: a
+ * sleeper that joined its list before is told, and one that joins later sees
+ * the task (race 8).
  */
 void
 waiters_offered(int queue, int bucket, uint16 group)
@@ -141,8 +162,9 @@ waiters_offered(int queue, int bucket, uint16 group)
 }
 
 /*
- * Tasks of a bucket can perhaps be claimed, it is not known which and how
- * many.
+ * Tasks of a bucket (WAITERS_ANY_BUCKET: of some) can perhaps be claimed, it
+ * is not known which and how many.  A sleeper that is told of that passes the
+ * word on when it has taken one, as long as there are more.
  */
 void
 waiters_lowered(int queue, int bucket)
@@ -151,16 +173,17 @@ waiters_lowered(int queue, int bucket)
 }
 
 /*
- * What could not be claimed perhaps can, and not by everybody: settings of a
- * queue have changed, and buckets may mean something else; or a suspect has a
- * place.  All look anew.
+ * What could not be claimed perhaps can, and not by every session: settings of
+ * a queue have changed, and buckets may mean something else; or a suspect has
+ * a place.  All that wait by now look anew; a sleeper that joins later has
+ * read the change.  The caller has made it visible before this.
  */
 void
 waiters_look_anew(QueueState *queue)
 {
 	WaiterList *list = waiter_seats_list(queue_state_number(queue));
 
-	/* Who joins now has read them. */
+	/* As many as are there by now: one that joins has read the change. */
 	for (uint32 n = waiter_seats_count(list); n > 0; n--)
 	{
 		if (!waiter_seats_tell_one(list))
@@ -175,7 +198,7 @@ waiters_look_anew(QueueState *queue)
 
 /*
  * Give up a seat.  What we were told in it since we looked, or have not looked
- * for, another sleeper is told.
+ * for, another sleeper is told (race 9).  Never fails: called at abort, too.
  */
 static void
 give_up(int seat)
@@ -199,10 +222,13 @@ give_up(int seat)
 }
 
 /*
- * Join those who wait for a queue, with a seat: 0, or the next one.  The
- * caller has its relation locked, looks for tasks next, says what came of it
+ * Join those who wait for a queue, with a seat: 0, or the next one.  The caller
+ * has its relation locked, looks for tasks next, says what came of it
  * (waiters_looked), and may then let go the lock and sleep until waiters_told.
  * Called again before each look.
+ *
+ * On return the seat is in the queue's list, and a word that was in it is held:
+ * it is passed on if the look does not end it.
  */
 void
 waiters_begin(const WaiterWants *wanted, int seat)
@@ -215,7 +241,7 @@ waiters_begin(const WaiterWants *wanted, int seat)
 		give_up(seat);			/* dropped, and created anew */
 	looking = seat;
 	if (my_lists[seat] != NULL && !mine->told)
-		return;					/* woken by something else: the place is kept */
+		return;					/* woken by something else: the seat is kept */
 	/* The rest is ours, as take_out has left it. */
 	pg_read_barrier();
 	holding = (my_lists[seat] != NULL && !mine->gone);
@@ -232,7 +258,8 @@ waiters_begin(const WaiterWants *wanted, int seat)
 }
 
 /*
- * A task was claimed: was it the one that we were told of?
+ * A task was claimed, of this bucket and group key: was it the one that we were
+ * told of?  Called between waiters_begin and waiters_looked, for each task.
  */
 void
 waiters_took(int bucket, const text *key)
@@ -247,7 +274,8 @@ waiters_took(int bucket, const text *key)
 
 /*
  * We have looked, and got so many tasks.  If another waiter may want what we
- * were told of, say so: if there is something to claim, which ready tells.
+ * were told of, say so: if there is something to claim, which ready tells.  The
+ * caller still has the relation of the queue locked, and no lock of ours.
  */
 void
 waiters_looked(int got, WaitersReady ready)
@@ -272,7 +300,8 @@ waiters_looked(int got, WaitersReady ready)
 }
 
 /*
- * Is there reason to look again at the queue of a seat?
+ * Is there reason to look again at the queue of a seat: were we told in it, or
+ * has an abort given it up?  Without a lock: the latch is set after told.
  */
 bool
 waiters_told_in(int seat)
@@ -281,7 +310,7 @@ waiters_told_in(int seat)
 }
 
 /*
- * Is there reason to look again?
+ * Is there reason to look again, at the queue of any of our seats?
  */
 bool
 waiters_told(void)
@@ -295,7 +324,10 @@ waiters_told(void)
 }
 
 /*
- * We do not wait any more.
+ * We do not wait any more: each seat is given up, and what we were told and
+ * have not looked for is passed on.  Also when the transaction, or a part of
+ * it, fails: a hook of pending_hook.  Never fails; does nothing if we do not
+ * wait.
  */
 void
 waiters_end(void)
@@ -306,13 +338,4 @@ waiters_end(void)
 		give_up(seat);
 	my_count = 0;
 	waiter_seats_awake();
-}
-
-/*
- * The transaction, or a part of it, failed.  Never fails.
- */
-void
-waiters_at_abort(void)
-{
-	waiters_end();
 }

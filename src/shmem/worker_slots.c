@@ -20,10 +20,13 @@
  * A database whose worker is in the way (DROP DATABASE) is fenced: its worker
  * is asked to stop, and no other is started until it is let go.
  *
- * Locking: the lock guards all fields but next_wake, next_errand and
- * next_schedule, which are atomic.  Only worker_slots_wake_at and its like
- * read slots without the lock: in the worst case they set the latch of a
- * process that is not concerned.
+ * Locking: the lock guards all fields but the times, which are atomic.  Only
+ * worker_slots_look_at and worker_slots_alive read slots without the lock: in
+ * the worst case the latch of a process is set that is not concerned.  It is
+ * taken last of ours, and nothing but latches is touched under it.
+ *
+ * No wake-up is lost: worker_slots_look_at() and worker_slots_begin_look() say
+ * why.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,7 +48,10 @@
 #include "common/wall_clock.h"
 #include "shmem/worker_slots.h"
 
+/* So many databases are remembered; with more the launcher looks at all. */
 #define MAX_PROBES		16
+
+/* So many fences at a time; with more the launcher may start a worker. */
 #define MAX_FENCED		16
 
 /* A fence that no backend lifts (its process crashed) is over after this. */
@@ -57,9 +63,16 @@
 /*
  * A worker, or one that is to be.  A slot with a database that is not running
  * is of a worker that has not begun yet, or of one that has ended and that the
- * launcher has not seen to.  A running one has a latch.  The times are when its
- * worker is to come at the latest, by the wall clock; PG_INT64_MAX: not before
- * it is told.
+ * launcher has not seen to.  A running one has a latch, and no other has.  No
+ * two slots are of one database (slot_of).  The lock guards all but the times.
+ *
+ * The times are when its worker is to come at the latest, by the wall clock;
+ * PG_INT64_MAX: not before it is told.  A backend makes one earlier, at any
+ * time; the worker alone makes one later, when it begins to look, and the
+ * launcher when it gives the slot to another.
+ *
+ * A reservation is one use of a slot: so a worker that was started for an
+ * earlier one finds that it is not its own.
  */
 typedef struct WorkerSlot
 {
@@ -67,29 +80,38 @@ typedef struct WorkerSlot
 	uint32		reservation;	/* which one of the slot it is */
 	bool		running;
 	bool		stop;			/* it is asked to stop */
-	WorkerEnd	end;
+	WorkerEnd	end;			/* WORKER_FAILED until it says otherwise */
 	Latch	   *latch;			/* in the proc array */
-	pg_atomic_uint64 next_wake; /* a TimestampTz */
-	pg_atomic_uint64 next_errand;	/* another */
-	pg_atomic_uint64 next_schedule; /* and another */
+	pg_atomic_uint64 next[WORKER_LOOKS];	/* TimestampTz, of each look */
 } WorkerSlot;
 
-/* One for each command that has a database fenced: they may be several. */
+/*
+ * One for each command that has a database fenced: they may be several, also of
+ * one database.  It is over at until, by the wall clock, if it is not lifted.
+ */
 typedef struct FencedDatabase
 {
 	Oid			database;
 	TimestampTz until;
 } FencedDatabase;
 
+/*
+ * The lock guards all but stopped, and what WorkerSlot says of its times.  Only
+ * the launcher sets and clears databases of slots, so it reads them without.
+ *
+ * probes[0 .. probe_count - 1] are databases that the launcher has yet to look
+ * at.  reservations does not go back while the server runs.
+ */
 typedef struct WorkerSlotsState
 {
 	LWLock		lock;
-	ConditionVariable stopped;	/* a worker is not running any more */
+	ConditionVariable stopped;	/* a worker is not running any more; broadcast
+								 * without the lock */
 	Latch	   *launcher;		/* in the proc array; NULL: there is none */
 	int			probe_count;	/* -1: all databases */
 	Oid			probes[MAX_PROBES];
-	uint32		reservations;	/* so far */
-	int			fenced_count;
+	uint32		reservations;	/* so far: no number is given twice */
+	int			fenced_count;	/* MAX_FENCED at most */
 	FencedDatabase fenced[MAX_FENCED];
 	WorkerSlot	slots[FLEXIBLE_ARRAY_MEMBER];
 } WorkerSlotsState;
@@ -97,20 +119,28 @@ typedef struct WorkerSlotsState
 static WorkerSlotsState *state = NULL;
 
 /*
+ * When the worker of a slot is to come, for whatever it looks at.
+ */
+static void
+set_times(WorkerSlot *slot, TimestampTz when)
+{
+	for (int look = 0; look < WORKER_LOOKS; look++)
+		pg_atomic_write_u64(&slot->next[look], when);
+}
+
+/*
  * The clock was set: whoever sleeps until a time has to look at it.  Called in
  * the process that has seen it, which has no lock of ours.
  */
 static void
-wake_all(const ClockStep *step)
+wake_all(void)
 {
 	LWLockAcquire(&state->lock, LW_SHARED);
 	for (int i = 0; i < settings_max_workers; i++)
 	{
 		WorkerSlot *slot = &state->slots[i];
 
-		pg_atomic_write_u64(&slot->next_wake, 0);
-		pg_atomic_write_u64(&slot->next_errand, 0);
-		pg_atomic_write_u64(&slot->next_schedule, 0);
+		set_times(slot, 0);
 		if (slot->latch != NULL)
 			SetLatch(slot->latch);
 	}
@@ -119,6 +149,10 @@ wake_all(const ClockStep *step)
 	LWLockRelease(&state->lock);
 }
 
+/*
+ * The memory for pgfairq.max_workers slots (invariant I10).  A database that
+ * finds none free has no worker for the time being, and its claims do the work.
+ */
 Size
 worker_slots_shmem_size(void)
 {
@@ -126,6 +160,10 @@ worker_slots_shmem_size(void)
 					mul_size(settings_max_workers, sizeof(WorkerSlot)));
 }
 
+/*
+ * Set up the slots, all of which are free, or find them (found).  In each
+ * process that does either, a step of the clock wakes all workers.
+ */
 void
 worker_slots_shmem_init(void *area, bool found)
 {
@@ -138,9 +176,8 @@ worker_slots_shmem_init(void *area, bool found)
 	ConditionVariableInit(&state->stopped);
 	for (int i = 0; i < settings_max_workers; i++)
 	{
-		pg_atomic_init_u64(&state->slots[i].next_wake, PG_INT64_MAX);
-		pg_atomic_init_u64(&state->slots[i].next_errand, PG_INT64_MAX);
-		pg_atomic_init_u64(&state->slots[i].next_schedule, PG_INT64_MAX);
+		for (int look = 0; look < WORKER_LOOKS; look++)
+			pg_atomic_init_u64(&state->slots[i].next[look], PG_INT64_MAX);
 	}
 }
 
@@ -150,8 +187,9 @@ worker_slots_shmem_init(void *area, bool found)
  */
 
 /*
- * The slot of a database, or NULL.  Without the lock: it may be given to
- * another database at once.
+ * The slot of a database, or NULL.  Called with or without the lock: without
+ * it, the slot may be given to another database at once, and one that is being
+ * given may be missed.  For the launcher it is certain in either case.
  */
 static WorkerSlot *
 slot_of(Oid database)
@@ -165,69 +203,49 @@ slot_of(Oid database)
 }
 
 /*
- * Have a worker come at a time, if that is before its next.  The caller has
- * entered what is due before this.  So a worker that begins to look after it
- * finds that, and one that has begun finds the time when it is done: time was
- * PG_INT64_MAX since it began.  The latch is set after the time, for the worker
- * resets it before it looks at the time.
+ * Set a time to when unless it is earlier already.  Returns whether it was not.
+ * Without a lock: of several processes the one with the earliest time wins, in
+ * whatever order they come.
  */
-static void
-come_at(WorkerSlot *slot, pg_atomic_uint64 *time, TimestampTz when)
+static bool
+make_earlier(pg_atomic_uint64 *time, TimestampTz when)
 {
 	uint64		next = pg_atomic_read_u64(time);
 
 	while ((int64) next > when)
 	{
 		if (pg_atomic_compare_exchange_u64(time, &next, when))
-		{
-			Latch	   *latch = slot->latch;
-
-			if (latch != NULL)
-				SetLatch(latch);
-			break;
-		}
+			return true;
 	}
+	return false;
 }
 
 /*
- * Something is due in a database at a time, which is 0 if that is at once.
- * Never fails: called at the end of transactions, under any lock, for it takes
- * none.  Without a worker nothing happens: a claim that finds no task does the
- * work then.
+ * There is something to look at in a database at a time, which is 0 if that is
+ * at once: have its worker come, if that is before it would by itself.  Never
+ * fails: called at the end of transactions, under any lock, for it takes none.
+ * Without a worker nothing happens: a claim that finds no task does the work
+ * then, but for schedules.
+ *
+ * The caller has entered what is due before this.  So a worker that begins to
+ * look after it finds that, and one that has begun finds the time when it is
+ * done: that was PG_INT64_MAX since it began (worker_slots_begin_look).  The
+ * latch is set after the time, for the worker resets it before it looks at the
+ * time.
  */
 void
-worker_slots_wake_at(Oid database, TimestampTz when)
+worker_slots_look_at(Oid database, WorkerLook look, TimestampTz when)
 {
 	WorkerSlot *slot = slot_of(database);
 
-	if (slot != NULL)
-		come_at(slot, &slot->next_wake, when);
-}
+	if (slot != NULL && make_earlier(&slot->next[look], when))
+	{
+		/* Read once: the worker may be ending. */
+		Latch	   *latch = ((volatile WorkerSlot *) slot)->latch;
 
-/*
- * There is something to do for those who wait or listen, at a time.  Never
- * fails, and takes no lock.  The worker does not look at the queues for it.
- */
-void
-worker_slots_errand_at(Oid database, TimestampTz when)
-{
-	WorkerSlot *slot = slot_of(database);
-
-	if (slot != NULL)
-		come_at(slot, &slot->next_errand, when);
-}
-
-/*
- * Schedules of a database have come or changed.  Never fails, and takes no
- * lock.  Called at commit, when the worker can see them.
- */
-void
-worker_slots_schedules(Oid database)
-{
-	WorkerSlot *slot = slot_of(database);
-
-	if (slot != NULL)
-		come_at(slot, &slot->next_schedule, 0);
+		if (latch != NULL)
+			SetLatch(latch);
+	}
 }
 
 /*
@@ -238,12 +256,9 @@ worker_slots_schedules(Oid database)
 bool
 worker_slots_alive(Oid database)
 {
-	for (int i = 0; i < settings_max_workers; i++)
-	{
-		if (state->slots[i].database == database && state->slots[i].running)
-			return true;
-	}
-	return false;
+	WorkerSlot *slot = slot_of(database);
+
+	return slot != NULL && slot->running;
 }
 
 /*
@@ -271,11 +286,10 @@ worker_slots_probe(Oid database)
 static bool
 still_running(Oid database)
 {
-	bool		running = false;
+	bool		running;
 
 	LWLockAcquire(&state->lock, LW_SHARED);
-	for (int i = 0; i < settings_max_workers; i++)
-		running |= (state->slots[i].database == database && state->slots[i].running);
+	running = worker_slots_alive(database);
 	LWLockRelease(&state->lock);
 	return running;
 }
@@ -287,19 +301,15 @@ still_running(Oid database)
 static void
 ask_to_stop(Oid database)
 {
+	WorkerSlot *slot = slot_of(database);
+
 	AssertLockedExclusively(&state->lock);
 	Assert(OidIsValid(database));
-	for (int i = 0; i < settings_max_workers; i++)
-	{
-		WorkerSlot *slot = &state->slots[i];
-
-		if (slot->database == database)
-		{
-			slot->stop = true;
-			if (slot->latch != NULL)
-				SetLatch(slot->latch);
-		}
-	}
+	if (slot == NULL)
+		return;
+	slot->stop = true;
+	if (slot->latch != NULL)
+		SetLatch(slot->latch);
 }
 
 /*
@@ -337,7 +347,8 @@ worker_slots_fence(Oid database)
 
 /*
  * Lift one fence of a database, and have the launcher look whether it is to
- * have a worker.  Does nothing more if it has none, for it is over.
+ * have a worker.  Does nothing more if it has none, for it is over.  Never
+ * fails.
  */
 void
 worker_slots_unfence(Oid database)
@@ -360,7 +371,9 @@ worker_slots_unfence(Oid database)
  * ----------------------------------------------------------------
  */
 
-/* No latch is set that may be another process's by then. */
+/*
+ * The launcher ends: no latch is set that may be another process's by then.
+ */
 static void
 launcher_exit(int code, Datum arg)
 {
@@ -395,6 +408,9 @@ worker_slots_launcher_begin(void)
  * it is reserved for has to know which reservation it is.  The launcher, which
  * alone calls this, sees to it that a database has one slot at most, and gives
  * it back with worker_slots_unreserve().
+ *
+ * From now on backends note in it what is due, though the worker has yet to
+ * begin: it looks at everything first.
  */
 int
 worker_slots_reserve(Oid database, uint32 *reservation)
@@ -409,13 +425,10 @@ worker_slots_reserve(Oid database, uint32 *reservation)
 
 		if (OidIsValid(slot->database))
 			continue;
-		slot->running = false;
+		Assert(!slot->running && slot->latch == NULL);
 		slot->stop = false;
 		slot->end = WORKER_FAILED;
-		slot->latch = NULL;
-		pg_atomic_write_u64(&slot->next_wake, PG_INT64_MAX);
-		pg_atomic_write_u64(&slot->next_errand, PG_INT64_MAX);
-		pg_atomic_write_u64(&slot->next_schedule, PG_INT64_MAX);
+		set_times(slot, PG_INT64_MAX);
 		/* The times before this: from now on others find the slot. */
 		slot->database = database;
 		slot->reservation = *reservation = ++state->reservations;
@@ -427,7 +440,8 @@ worker_slots_reserve(Oid database, uint32 *reservation)
 
 /*
  * The worker is gone, or could not be started.  Returns how it ended:
- * WORKER_FAILED if it did not come to say so.  The slot is free.
+ * WORKER_FAILED if it did not come to say so.  The slot is free, and may be
+ * reserved for any database next.
  */
 WorkerEnd
 worker_slots_unreserve(int slot)
@@ -445,21 +459,15 @@ worker_slots_unreserve(int slot)
 }
 
 /*
- * The slot of a database's worker; -1: it has none.
+ * The slot of a database's worker, running or not; -1: it has none.  For a
+ * launcher that has started anew, and finds what an earlier one has left.
  */
 int
 worker_slots_find(Oid database)
 {
-	int			result = -1;
+	WorkerSlot *slot = slot_of(database);
 
-	LWLockAcquire(&state->lock, LW_SHARED);
-	for (int i = 0; i < settings_max_workers; i++)
-	{
-		if (state->slots[i].database == database)
-			result = i;
-	}
-	LWLockRelease(&state->lock);
-	return result;
+	return slot != NULL ? slot - state->slots : -1;
 }
 
 /*
@@ -477,6 +485,9 @@ worker_slots_dismiss(Oid database)
 /*
  * Is a database to have no worker?  Fences that are over, or of a time before
  * the clock was set back, are forgotten.
+ *
+ * The launcher asks before it starts a worker, and again after a while if there
+ * is a fence: so one that is not lifted costs no more than its time.
  */
 bool
 worker_slots_fenced(Oid database)
@@ -561,6 +572,7 @@ worker_slots_end(int slot, WorkerEnd end)
 
 	Assert(slot >= 0 && slot < settings_max_workers);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	Assert(state->slots[slot].running);
 	state->slots[slot].running = false;
 	state->slots[slot].latch = NULL;
 	state->slots[slot].end = end;
@@ -571,17 +583,16 @@ worker_slots_end(int slot, WorkerEnd end)
 	return database;
 }
 
-/* Is the worker to end?  Asked each time that it wakes up. */
+/*
+ * Is the worker to end?  Asked each time that it wakes up, so it ends soon
+ * after ask_to_stop has set its latch.  Without the lock: the latch is set
+ * after that, and reset by the worker before it asks.
+ */
 bool
 worker_slots_stop_requested(int slot)
 {
-	bool		stop;
-
 	Assert(slot >= 0 && slot < settings_max_workers);
-	LWLockAcquire(&state->lock, LW_SHARED);
-	stop = state->slots[slot].stop;
-	LWLockRelease(&state->lock);
-	return stop;
+	return ((volatile WorkerSlot *) state->slots)[slot].stop;
 }
 
 /*
@@ -591,43 +602,11 @@ worker_slots_stop_requested(int slot)
  * it was, early enough, and tell nothing.
  */
 void
-worker_slots_pass_begins(int slot)
+worker_slots_begin_look(int slot, WorkerLook look)
 {
 	Assert(slot >= 0 && slot < settings_max_workers);
-	pg_atomic_write_u64(&state->slots[slot].next_wake, PG_INT64_MAX);
+	pg_atomic_write_u64(&state->slots[slot].next[look], PG_INT64_MAX);
 	pg_memory_barrier();
-}
-
-/* The worker begins to look which errands there are, as with a pass. */
-void
-worker_slots_errands_begin(int slot)
-{
-	pg_atomic_write_u64(&state->slots[slot].next_errand, PG_INT64_MAX);
-	pg_memory_barrier();
-}
-
-/* The worker begins to look which schedules are due, as with a pass. */
-void
-worker_slots_schedules_begin(int slot)
-{
-	pg_atomic_write_u64(&state->slots[slot].next_schedule, PG_INT64_MAX);
-	pg_memory_barrier();
-}
-
-/*
- * Set a time to when unless it is earlier already.  Returns what it is then.
- */
-static TimestampTz
-earlier(pg_atomic_uint64 *time, TimestampTz when)
-{
-	uint64		next = pg_atomic_read_u64(time);
-
-	while ((int64) next > when)
-	{
-		if (pg_atomic_compare_exchange_u64(time, &next, when))
-			return when;
-	}
-	return (TimestampTz) next;
 }
 
 /*
@@ -636,22 +615,11 @@ earlier(pg_atomic_uint64 *time, TimestampTz when)
  * again each time that the worker wakes up, before it looks at the clock.
  */
 TimestampTz
-worker_slots_next(int slot, TimestampTz when)
+worker_slots_next_look(int slot, WorkerLook look, TimestampTz when)
 {
+	pg_atomic_uint64 *time = &state->slots[slot].next[look];
+
 	Assert(slot >= 0 && slot < settings_max_workers);
-	return earlier(&state->slots[slot].next_wake, when);
-}
-
-/* When to look for errands again, as with a pass. */
-TimestampTz
-worker_slots_next_errand(int slot, TimestampTz when)
-{
-	return earlier(&state->slots[slot].next_errand, when);
-}
-
-/* When to look for schedules again, as with a pass. */
-TimestampTz
-worker_slots_next_schedule(int slot, TimestampTz when)
-{
-	return earlier(&state->slots[slot].next_schedule, when);
+	(void) make_earlier(time, when);
+	return (TimestampTz) pg_atomic_read_u64(time);
 }

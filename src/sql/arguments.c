@@ -96,8 +96,8 @@ arguments_clip(const char *value, int len)
 }
 
 /* The function that is called, and for which queue, for messages. */
-static const char *
-call_text(FunctionCallInfo fcinfo)
+const char *
+arguments_call(FunctionCallInfo fcinfo)
 {
 	const char *function = arguments_function(fcinfo);
 
@@ -114,7 +114,7 @@ arguments_null(FunctionCallInfo fcinfo, const char *argument, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("argument \"%s\" of %s must not be null", argument, call_text(fcinfo)),
+			 errmsg("argument \"%s\" of %s must not be null", argument, arguments_call(fcinfo)),
 			 errhint("%s", hint)));
 }
 
@@ -125,7 +125,7 @@ arguments_invalid(FunctionCallInfo fcinfo, const char *argument, const char *val
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid value for argument \"%s\" of %s: \"%s\"", argument,
-					call_text(fcinfo), value),
+					arguments_call(fcinfo), value),
 			 errhint("%s", hint)));
 }
 
@@ -136,7 +136,7 @@ arguments_bad_length(FunctionCallInfo fcinfo, const char *argument, int length,
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid length of argument \"%s\" of %s: %d bytes", argument,
-					call_text(fcinfo), length),
+					arguments_call(fcinfo), length),
 			 errhint("%s", hint)));
 }
 
@@ -146,7 +146,7 @@ bad_dimensions(FunctionCallInfo fcinfo, const char *argument, int dimensions)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid number of dimensions of argument \"%s\" of %s: %d", argument,
-					call_text(fcinfo), dimensions),
+					arguments_call(fcinfo), dimensions),
 			 errhint("Give an array of one dimension.")));
 }
 
@@ -156,7 +156,7 @@ null_element(FunctionCallInfo fcinfo, const char *argument, int position)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("element %d of argument \"%s\" of %s must not be null", position, argument,
-					call_text(fcinfo)),
+					arguments_call(fcinfo)),
 			 errhint("Give an array without nulls.")));
 }
 
@@ -168,6 +168,15 @@ arguments_queue(FunctionCallInfo fcinfo)
 		arguments_null(fcinfo, "queue", "Give the name of a queue.");
 	call_queue = PG_GETARG_TEXT_PP(0);
 	return unconstify(text *, call_queue);
+}
+
+/* The id of the task that a call is about: argument 1. */
+int64
+arguments_id(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(1))
+		arguments_null(fcinfo, "id", "Give the id of a task.");
+	return PG_GETARG_INT64(1);
 }
 
 /*
@@ -208,15 +217,29 @@ arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument,
 	return usecs;
 }
 
+/*
+ * A number from min to max; if_null is the hint to give one.
+ */
+int
+arguments_number(FunctionCallInfo fcinfo, int number, const char *argument, int min,
+				 int max, const char *if_null)
+{
+	int			value;
+
+	if (PG_ARGISNULL(number))
+		arguments_null(fcinfo, argument, if_null);
+	value = PG_GETARG_INT32(number);
+	if (value < min || value > max)
+		arguments_invalid(fcinfo, argument, psprintf("%d", value),
+						  psprintf("It must be from %d to %d.", min, max));
+	return value;
+}
+
 int
 arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback)
 {
-	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
-
-	if (max < 1 || max > MAX_CLAIM)
-		arguments_invalid(fcinfo, "max_tasks", psprintf("%d", max),
-						  psprintf("It must be from 1 to %d.", MAX_CLAIM));
-	return max;
+	return PG_ARGISNULL(number) ? fallback :
+		arguments_number(fcinfo, number, "max_tasks", 1, MAX_CLAIM, "");
 }
 
 static void
@@ -226,7 +249,7 @@ session_over(FunctionCallInfo fcinfo, int number)
 
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot execute %s: session \"%s\" is over", call_text(fcinfo), session),
+			 errmsg("cannot execute %s: session \"%s\" is over", arguments_call(fcinfo), session),
 			 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
 }
 
@@ -266,8 +289,8 @@ arguments_session_owner(const SessionInfo *session)
 }
 
 /*
- * The elements of a one-dimensional array.  Returns how many; -1 if the
- * argument is null.
+ * The elements of a one-dimensional array, which may be null if nulls is given.
+ * Returns how many; -1 if the argument is null.
  */
 int
 arguments_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid type,
@@ -277,6 +300,7 @@ arguments_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid t
 	int16		length;
 	bool		by_value;
 	char		align;
+	bool	   *refused;
 	int			n;
 
 	if (PG_ARGISNULL(number))
@@ -285,20 +309,14 @@ arguments_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid t
 	if (ARR_NDIM(array) > 1)
 		bad_dimensions(fcinfo, argument, ARR_NDIM(array));
 	get_typlenbyvalalign(type, &length, &by_value, &align);
-	deconstruct_array(array, type, length, by_value, align, elements, nulls, &n);
-	return n;
-}
-
-/* An array without nulls. */
-void
-arguments_no_nulls(FunctionCallInfo fcinfo, const bool *nulls, int n,
-				   const char *argument)
-{
-	for (int i = 0; i < n; i++)
+	deconstruct_array(array, type, length, by_value, align, elements,
+					  nulls != NULL ? nulls : &refused, &n);
+	for (int i = 0; i < n && nulls == NULL; i++)
 	{
-		if (nulls[i])
+		if (refused[i])
 			null_element(fcinfo, argument, i + 1);
 	}
+	return n;
 }
 
 /*
@@ -309,8 +327,7 @@ int
 arguments_queues(FunctionCallInfo fcinfo, text ***names)
 {
 	Datum	   *elements;
-	bool	   *nulls;
-	int			n = arguments_array(fcinfo, 0, "queues", TEXTOID, &elements, &nulls);
+	int			n = arguments_array(fcinfo, 0, "queues", TEXTOID, &elements, NULL);
 	int			count = 0;
 
 	if (n < 0)
@@ -318,7 +335,6 @@ arguments_queues(FunctionCallInfo fcinfo, text ***names)
 	if (n == 0)
 		arguments_invalid(fcinfo, "queues", "{}",
 						  psprintf("Give the names of 1 to %d queues.", WAITERS_SEATS));
-	arguments_no_nulls(fcinfo, nulls, n, "queues");
 	*names = palloc(WAITERS_SEATS * sizeof(text *));
 	for (int i = 0; i < n; i++)
 	{
@@ -354,12 +370,10 @@ arguments_receipt(FunctionCallInfo fcinfo)
 int
 arguments_receipts(FunctionCallInfo fcinfo, int number, Datum **receipts)
 {
-	bool	   *nulls;
-	int			n = arguments_array(fcinfo, number, "receipts", UUIDOID, receipts, &nulls);
+	int			n = arguments_array(fcinfo, number, "receipts", UUIDOID, receipts, NULL);
 
 	if (n < 0)
 		arguments_null(fcinfo, "receipts", "Give an array of receipts; it may be empty.");
-	arguments_no_nulls(fcinfo, nulls, n, "receipts");
 	return n;
 }
 
@@ -383,14 +397,12 @@ void
 arguments_buckets(FunctionCallInfo fcinfo, int number, QueueInfo *info, ClaimRequest *request)
 {
 	Datum	   *elements;
-	bool	   *nulls;
 	int		   *buckets;
-	int			n = arguments_array(fcinfo, number, "buckets", INT4OID, &elements, &nulls);
+	int			n = arguments_array(fcinfo, number, "buckets", INT4OID, &elements, NULL);
 
 	request->bucket_count = n;
 	if (n < 0)
 		return;
-	arguments_no_nulls(fcinfo, nulls, n, "buckets");
 	request->buckets = buckets = palloc((n + 1) * sizeof(int));
 	for (int i = 0; i < n; i++)
 		buckets[i] = DatumGetInt32(elements[i]);
@@ -411,16 +423,35 @@ void
 arguments_groups(FunctionCallInfo fcinfo, int number, ClaimRequest *request)
 {
 	Datum	   *elements;
-	bool	   *nulls;
-	int			n = arguments_array(fcinfo, number, "group_keys", TEXTOID, &elements, &nulls);
+	int			n = arguments_array(fcinfo, number, "group_keys", TEXTOID, &elements, NULL);
 
 	request->group_count = n;
 	if (n < 0)
 		return;
-	arguments_no_nulls(fcinfo, nulls, n, "group_keys");
 	request->groups = palloc((n + 1) * sizeof(text *));
 	for (int i = 0; i < n; i++)
 		request->groups[i] = DatumGetTextPP(elements[i]);
+}
+
+/*
+ * Which of the words, up to a NULL, an argument is; -1: it is null.
+ */
+int
+arguments_word(FunctionCallInfo fcinfo, int number, const char *argument,
+			   const char *const *words, const char *hint)
+{
+	char	   *word;
+
+	if (PG_ARGISNULL(number))
+		return -1;
+	word = text_to_cstring(PG_GETARG_TEXT_PP(number));
+	for (int i = 0; words[i] != NULL; i++)
+	{
+		if (strcmp(word, words[i]) == 0)
+			return i;
+	}
+	arguments_invalid(fcinfo, argument, arguments_clip(word, strlen(word)), hint);
+	return -1;
 }
 
 /*
@@ -438,44 +469,42 @@ arguments_check_bytes(FunctionCallInfo fcinfo, const char *argument, const text 
 							 psprintf("It must have %d to %d bytes%s.", min, max, or));
 }
 
+/* A key that a call is about, of min to max bytes. */
+static text *
+key_argument(FunctionCallInfo fcinfo, int number, const char *argument, int min, int max,
+			 const char *hint)
+{
+	text	   *key;
+
+	if (PG_ARGISNULL(number))
+		arguments_null(fcinfo, argument, hint);
+	key = PG_GETARG_TEXT_PP(number);
+	arguments_check_bytes(fcinfo, argument, key, min, max, "");
+	return key;
+}
+
 /* The key of the group that a call is about. */
 text *
 arguments_group(FunctionCallInfo fcinfo, int number)
 {
-	text	   *group;
-
-	if (PG_ARGISNULL(number))
-		arguments_null(fcinfo, "group_key", "Give the key of a group.");
-	group = PG_GETARG_TEXT_PP(number);
-	arguments_check_bytes(fcinfo, "group_key", group, 0, MAX_GROUP_KEY, "");
-	return group;
+	return key_argument(fcinfo, number, "group_key", 0, MAX_GROUP_KEY,
+						"Give the key of a group.");
 }
 
 /* The key of the subgroup that a call is about: argument 2. */
 text *
 arguments_subgroup(FunctionCallInfo fcinfo)
 {
-	text	   *subgroup;
-
-	if (PG_ARGISNULL(2))
-		arguments_null(fcinfo, "subgroup_key",
-					   "Give the key of a subgroup, which may be empty.");
-	subgroup = PG_GETARG_TEXT_PP(2);
-	arguments_check_bytes(fcinfo, "subgroup_key", subgroup, 0, MAX_GROUP_KEY, "");
-	return subgroup;
+	return key_argument(fcinfo, 2, "subgroup_key", 0, MAX_GROUP_KEY,
+						"Give the key of a subgroup, which may be empty.");
 }
 
 /* The unique key that a call is about. */
 text *
 arguments_unique_key(FunctionCallInfo fcinfo, int number)
 {
-	text	   *key;
-
-	if (PG_ARGISNULL(number))
-		arguments_null(fcinfo, "unique_key", "Give a key; fairq.forget_keys() is for all.");
-	key = PG_GETARG_TEXT_PP(number);
-	arguments_check_bytes(fcinfo, "unique_key", key, 1, MAX_UNIQUE_KEY, "");
-	return key;
+	return key_argument(fcinfo, number, "unique_key", 1, MAX_UNIQUE_KEY,
+						"Give a key; fairq.forget_keys() is for all.");
 }
 
 /*

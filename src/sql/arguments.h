@@ -27,6 +27,7 @@
 extern const char *arguments_function(FunctionCallInfo fcinfo);
 extern void arguments_require_preload(FunctionCallInfo fcinfo);
 extern void arguments_begin(FunctionCallInfo fcinfo);
+extern const char *arguments_call(FunctionCallInfo fcinfo);
 extern const char *arguments_clip(const char *value, int len);
 extern void arguments_null(FunctionCallInfo fcinfo, const char *argument,
 						   const char *hint);
@@ -35,17 +36,20 @@ extern void arguments_invalid(FunctionCallInfo fcinfo, const char *argument,
 extern void arguments_bad_length(FunctionCallInfo fcinfo, const char *argument,
 								 int length, const char *hint);
 extern text *arguments_queue(FunctionCallInfo fcinfo);
+extern int64 arguments_id(FunctionCallInfo fcinfo);
 extern int	arguments_queues(FunctionCallInfo fcinfo, text ***names);
 extern void arguments_concern(const text *queue);
 extern int64 arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument,
 								int64 fallback, bool zero_ok);
+extern int	arguments_number(FunctionCallInfo fcinfo, int number, const char *argument,
+							 int min, int max, const char *if_null);
 extern int	arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback);
 extern SessionRef arguments_session(FunctionCallInfo fcinfo, int number);
 extern void arguments_session_owner(const SessionInfo *session);
 extern int	arguments_array(FunctionCallInfo fcinfo, int number, const char *argument,
 							Oid type, Datum **elements, bool **nulls);
-extern void arguments_no_nulls(FunctionCallInfo fcinfo, const bool *nulls, int n,
-							   const char *argument);
+extern int	arguments_word(FunctionCallInfo fcinfo, int number, const char *argument,
+						   const char *const *words, const char *hint);
 extern pg_uuid_t *arguments_receipt(FunctionCallInfo fcinfo);
 extern int	arguments_receipts(FunctionCallInfo fcinfo, int number, Datum **receipts);
 extern void arguments_buckets(FunctionCallInfo fcinfo, int number, QueueInfo *info,

@@ -44,8 +44,8 @@ check_charge(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTask *task
 	if (task->cost > FAIRQ_MAX_CHARGE * weight)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for argument \"cost\" of %s for queue \"%s\" and a group of weight %g: \"%g\"",
-						arguments_function(fcinfo), info->name, weight, task->cost),
+				 errmsg("invalid value for argument \"cost\" of %s and a group of weight %g: \"%g\"",
+						arguments_call(fcinfo), weight, task->cost),
 				 errhint("Cost by weight may be %d. Give smaller costs, or larger weights: only their ratios count.",
 						 FAIRQ_MAX_CHARGE)));
 }
@@ -89,8 +89,7 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, NewTask *ta
 	if (info->group_required && VARSIZE_ANY_EXHDR(task->group_key) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"group_key\" of %s for queue \"%s\" must not be empty",
-						arguments_function(fcinfo), info->name),
+				 errmsg("argument \"group_key\" of %s must not be empty", arguments_call(fcinfo)),
 				 errhint("The queue has \"group_required\": give each task the key of its group.")));
 	if (task->subgroup_key != NULL)
 		check_subgroup(fcinfo, info, task);
@@ -143,17 +142,10 @@ arguments_cost(FunctionCallInfo fcinfo, double cost)
 bool
 arguments_on_duplicate(FunctionCallInfo fcinfo, int number)
 {
-	char	   *value;
+	static const char *const words[] = {"keep", "replace", NULL};
 
-	if (PG_ARGISNULL(number))
-		return false;
-	value = text_to_cstring(PG_GETARG_TEXT_PP(number));
-	if (strcmp(value, "replace") == 0)
-		return true;
-	if (strcmp(value, "keep") != 0)
-		arguments_invalid(fcinfo, "on_duplicate", arguments_clip(value, strlen(value)),
-						  "It must be \"keep\" or \"replace\".");
-	return false;
+	return arguments_word(fcinfo, number, "on_duplicate", words,
+						  "It must be \"keep\" or \"replace\".") == 1;
 }
 
 /*

@@ -72,14 +72,14 @@ group_may(RowReader *row)
 	if (likely(pg_atomic_read_u32(&state->limits.entries) == 0))
 		return true;
 	name = row_reader_group(row);
-	limit = limited_groups_find(state, &name);
-	if (limit != NO_LIMIT && limit_table_available(limit) <= 0)
+	limit = limit_table_find(queue_state_number(state), &name, false);
+	if (limit != NO_LIMIT && limit_entry_available(limit) <= 0)
 		return false;
 	if (!name.subgroup)
 		return true;
 	name = group_name_above(&name);
-	limit = limited_groups_find(state, &name);
-	return limit == NO_LIMIT || limit_table_available(limit) > 0;
+	limit = limit_table_find(queue_state_number(state), &name, false);
+	return limit == NO_LIMIT || limit_entry_available(limit) > 0;
 }
 
 /*
@@ -93,7 +93,6 @@ lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *cand
 	QueueInfo  *info = row->info;
 	LaneWalk	walk;
 	int			found = 0;
-	LeaseInfo	lease;
 
 	queue_index_walk_window(&walk, lane, LANE_WINDOW);
 	while (found < max && look-- > 0 && queue_index_has_entry(row->rel, info, &walk))
@@ -103,12 +102,7 @@ lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *cand
 
 		CHECK_FOR_INTERRUPTS();
 		lanes_entry_address(lane, entry, &place);
-		if (row_reader_entry(row, entry) != ROW_LIVE)
-			continue;
-		row_reader_unlock(row);
-		if (!row_reader_is_at(row, lane, entry) ||
-			leases_find(queue_state_number(info->state),
-						DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+		if (!turn_walk_may_claim(row, lane, entry))
 			continue;
 		if (found > 0 &&
 			address_compare(&candidates[found - 1].address, &place) == 0 &&
@@ -280,38 +274,38 @@ fairq_peek(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+const TaskFilter inspect_tasks_any = {NULL, NULL, NULL};
+
 /*
- * The state that a task is in, by what its row says (row_state, and whether it
- * has an address), and its lease if it has one.
+ * The state that the task whose row was read is in, and its lease if it has
+ * one; NULL: it is none of those that are wanted.
  */
 const char *
-inspect_tasks_state(QueueInfo *info, int64 id, char row_state, bool addressed,
-					LeaseInfo *lease, bool *leased)
+inspect_tasks_look(RowReader *row, const TaskFilter *wanted, LeaseInfo *lease, bool *leased)
 {
-	int			queue = queue_state_number(info->state);
-
-	*leased = (addressed || row_state == TASK_OVERFLOW) && leases_find(queue, id, lease);
-	if (*leased)
-		return "leased";
-	return addressed ? "ready" : task_state_name(row_state);
-}
-
-/* Which tasks are asked for; NULL: any. */
-typedef struct TaskFilter
-{
+	char		row_state = DatumGetChar(row_value(row, COLUMN_STATE));
+	bool		addressed = !row_is_null(row, COLUMN_ADDRESS);
 	const char *state;
-	const text *group;
-	const text *name;
-} TaskFilter;
 
-static const TaskFilter any_task = {NULL, NULL, NULL};
+	if (wanted->group != NULL &&
+		!row_reader_same_text(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)), wanted->group))
+		return NULL;
+	if (wanted->name != NULL &&
+		(row_is_null(row, COLUMN_NAME) ||
+		 !row_reader_same_text(DatumGetTextPP(row_value(row, COLUMN_NAME)), wanted->name)))
+		return NULL;
+	*leased = (addressed || row_state == TASK_OVERFLOW) &&
+		leases_find(queue_state_number(row->info->state),
+					DatumGetInt64(row_value(row, COLUMN_ID)), lease);
+	state = *leased ? "leased" : addressed ? "ready" : task_state_name(row_state);
+	return wanted->state != NULL && strcmp(state, wanted->state) != 0 ? NULL : state;
+}
 
 /*
  * One row of type fairq.task_status, if it is one of those asked for.
  */
 static void
-put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
-		   TupleDesc tupdesc, const TaskFilter *wanted)
+put_status(ReturnSetInfo *rsinfo, RowReader *row, const TaskFilter *wanted)
 {
 	static const QueueColumn shown[] = {
 		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
@@ -321,54 +315,47 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		COLUMN_LEASE, COLUMN_NAME, COLUMN_LOST, COLUMN_MAX_LOST, COLUMN_HISTORY,
 		COLUMN_SUBGROUP_KEY
 	};
-	Datum		row[MaxHeapAttributeNumber];
-	bool		row_nulls[MaxHeapAttributeNumber];
 	Datum		values[lengthof(shown)];
 	bool		nulls[lengthof(shown)];
 	LeaseInfo	lease;
 	TimestampTz until;
-	const char *state;
 	bool		leased;
+	const char *state = inspect_tasks_look(row, wanted, &lease, &leased);
 
-	heap_deform_tuple(tuple, tupdesc, row, row_nulls);
+	if (state == NULL)
+		return;
 	for (int i = 0; i < (int) lengthof(shown); i++)
 	{
-		values[i] = row[info->columns[shown[i]] - 1];
-		nulls[i] = row_nulls[info->columns[shown[i]] - 1];
+		values[i] = row_value(row, shown[i]);
 		/* Rows that are written with SQL may have infinite times. */
-		if (!nulls[i] && TupleDescAttr(rsinfo->setDesc, i)->atttypid == TIMESTAMPTZOID &&
-			shown[i] != COLUMN_LEASE)
-			nulls[i] = TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[i]));
+		nulls[i] = row_is_null(row, shown[i]) ||
+			(TupleDescAttr(rsinfo->setDesc, i)->atttypid == TIMESTAMPTZOID &&
+			 shown[i] != COLUMN_LEASE && TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[i])));
 	}
-
-	state = inspect_tasks_state(info, DatumGetInt64(values[0]), DatumGetChar(values[1]),
-								!nulls[12], &lease, &leased);
-	if (wanted->state != NULL && strcmp(state, wanted->state) != 0)
-		return;
-	if (wanted->group != NULL &&
-		!row_reader_same_text(DatumGetTextPP(values[2]), wanted->group))
-		return;
-
-	if (wanted->name != NULL &&
-		(nulls[17] || !row_reader_same_text(DatumGetTextPP(values[17]), wanted->name)))
-		return;
-
 	values[1] = CStringGetTextDatum(state);
 	if (nulls[8])
-	{
-		values[8] = Int32GetDatum(info->max_attempts);
-		nulls[8] = false;
-	}
+		values[8] = Int32GetDatum(row->info->max_attempts);
 	if (nulls[18])
 		values[18] = Int32GetDatum(0);
-	nulls[18] = false;
 	if (nulls[19])
-		values[19] = Int32GetDatum(info->max_lost);
-	nulls[19] = false;
+		values[19] = Int32GetDatum(row->info->max_lost);
+	nulls[8] = nulls[18] = nulls[19] = false;
 	nulls[11] = !leased || !leases_until(&lease, &until);
 	if (!nulls[11])
 		values[11] = TimestampTzGetDatum(until);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* Likewise of the task of an id, if there is one. */
+static void
+put_task(ReturnSetInfo *rsinfo, RowReader *row, int64 id)
+{
+	HeapTuple	tuple = row_scan_task(row->rel, row->info, id);
+
+	if (tuple == NULL)
+		return;
+	row_reader_take(row, tuple);
+	put_status(rsinfo, row, &inspect_tasks_any);
 }
 
 /*
@@ -379,19 +366,16 @@ fairq_get_task(PG_FUNCTION_ARGS)
 {
 	Relation	rel;
 	QueueInfo  *info;
-	HeapTuple	tuple;
+	RowReader	row;
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
-	if (PG_ARGISNULL(1))
-		arguments_null(fcinfo, "id", "Give the id of a task.");
+	(void) arguments_id(fcinfo);
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
-
-	tuple = row_scan_task(rel, info, PG_GETARG_INT64(1));
-	if (tuple != NULL)
-		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), &any_task);
+	row_reader_begin(&row, rel, info);
+	put_task((ReturnSetInfo *) fcinfo->resultinfo, &row, PG_GETARG_INT64(1));
+	row_reader_end(&row);
 	relation_close(rel, NoLock);
 	return (Datum) 0;
 }
@@ -403,9 +387,9 @@ fairq_get_task(PG_FUNCTION_ARGS)
 Datum
 fairq_get_task_by_key(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation	rel;
 	QueueInfo  *info;
+	RowReader	row;
 	KeyRow		rows[KEY_ROWS];
 	int			n;
 
@@ -416,37 +400,29 @@ fairq_get_task_by_key(PG_FUNCTION_ARGS)
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
 	n = row_scan_of_key(rel, info, PG_GETARG_TEXT_PP(1), KEY_ROWS, rows);
+	row_reader_begin(&row, rel, info);
 	for (int i = 0; i < n; i++)
-	{
-		HeapTuple	tuple = row_scan_task(rel, info, rows[i].id);
-
-		if (tuple != NULL)
-			put_status(rsinfo, info, tuple, RelationGetDescr(rel), &any_task);
-	}
+		put_task((ReturnSetInfo *) fcinfo->resultinfo, &row, rows[i].id);
+	row_reader_end(&row);
 	relation_close(rel, NoLock);
 	return (Datum) 0;
 }
 
 /*
- * The state that argument number asks for; NULL: any.
+ * Which tasks the arguments from number on ask for: of a state, of a group.
  */
-char *
-inspect_tasks_wanted(FunctionCallInfo fcinfo, int number)
+void
+inspect_tasks_wanted(FunctionCallInfo fcinfo, int number, TaskFilter *wanted)
 {
 	static const char *const states[] = {
-		"ready", "leased", "scheduled", "overflow", "held", "dead"
+		"ready", "leased", "scheduled", "overflow", "held", "dead", NULL
 	};
-	char	   *state;
+	int			state = arguments_word(fcinfo, number, "state", states,
+									   "It must be ready, leased, scheduled, overflow, held or dead.");
 
-	if (PG_ARGISNULL(number))
-		return NULL;
-	state = text_to_cstring(PG_GETARG_TEXT_PP(number));
-	for (int i = 0; i < (int) lengthof(states); i++)
-		if (strcmp(state, states[i]) == 0)
-			return state;
-	arguments_invalid(fcinfo, "state", arguments_clip(state, strlen(state)),
-					  "It must be ready, leased, scheduled, overflow, held or dead.");
-	return NULL;
+	wanted->state = state < 0 ? NULL : states[state];
+	wanted->group = PG_ARGISNULL(number + 1) ? NULL : PG_GETARG_TEXT_PP(number + 1);
+	wanted->name = NULL;
 }
 
 /*
@@ -459,22 +435,24 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	RowScan		scan;
 	HeapTuple	tuple;
-	TaskFilter	wanted = any_task;
+	RowReader	row;
+	TaskFilter	wanted;
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
-	wanted.state = inspect_tasks_wanted(fcinfo, 1);
-	if (!PG_ARGISNULL(2))
-		wanted.group = PG_GETARG_TEXT_PP(2);
-	if (!PG_ARGISNULL(3))
-		wanted.name = PG_GETARG_TEXT_PP(3);
+	inspect_tasks_wanted(fcinfo, 1, &wanted);
+	wanted.name = PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3);
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
+	row_reader_begin(&row, rel, info);
 	row_scan_begin(&scan, rel, info);
 	while ((tuple = row_scan_next(&scan)) != NULL)
-		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), &wanted);
+	{
+		row_reader_take(&row, tuple);
+		put_status((ReturnSetInfo *) fcinfo->resultinfo, &row, &wanted);
+	}
 	row_scan_end(&scan);
+	row_reader_end(&row);
 	relation_close(rel, NoLock);
 	return (Datum) 0;
 }

@@ -10,6 +10,7 @@
 #include "access/htup_details.h"
 #include "access/tupmacs.h"
 #include "funcapi.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -132,6 +133,55 @@ result_rows_put(ReturnSetInfo *rsinfo, const Datum *values, const bool *nulls)
 	tuple.t_data = header;
 	tuple.t_len = head + offset;
 	tuplestore_puttuple(rsinfo->setResult, &tuple);
+}
+
+/* The next column: an interval. */
+void
+result_rows_add_usecs(ResultRow *row, bool known, int64 usecs)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = usecs;
+	result_rows_add_if(row, known, IntervalPGetDatum(interval));
+}
+
+/*
+ * Return a row that is made, and begin the next one.
+ */
+void
+result_rows_end(ResultRow *row, ReturnSetInfo *rsinfo)
+{
+	Assert(row->n == rsinfo->setDesc->natts);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
+	row->n = 0;
+}
+
+/*
+ * A row that is made as the one result of a function.
+ */
+Datum
+result_rows_composite(ResultRow *row, FunctionCallInfo fcinfo)
+{
+	TupleDesc	tupdesc;
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	Assert(row->n == tupdesc->natts);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), row->values, row->nulls));
+}
+
+/*
+ * An array without nulls.
+ */
+ArrayType *
+result_rows_array(Datum *elements, int n, Oid type)
+{
+	int16		length;
+	bool		by_value;
+	char		align;
+
+	get_typlenbyvalalign(type, &length, &by_value, &align);
+	return construct_array(elements, n, type, length, by_value, align);
 }
 
 /*

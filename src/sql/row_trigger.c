@@ -24,6 +24,7 @@
 #include "shmem/waiters.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
+#include "storage/row_reader.h"
 #include "verbs/held_tasks.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
@@ -38,19 +39,17 @@ PG_FUNCTION_INFO_V1(fairq_row_written);
  * refused, as it is by enqueue.
  */
 static void
-check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
+check_class(RowReader *row)
 {
-	bool		isnull;
-	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
-													  tupdesc, &isnull));
+	int64		priority = DatumGetInt64(row_value(row, COLUMN_PRIORITY));
+	int			classes = row->info->state->classes;
 
-	if (priority < 0 || priority >= info->state->classes)
+	if (priority < 0 || priority >= classes)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("priority " INT64_FORMAT " is out of range for queue \"%s\"",
-						priority, info->name),
-				 errhint("Under policy \"fair\" priorities must be 0 to %d.",
-						 info->state->classes - 1)));
+						priority, row->info->name),
+				 errhint("Under policy \"fair\" priorities must be 0 to %d.", classes - 1)));
 }
 
 /*
@@ -86,55 +85,39 @@ check_block(QueueInfo *info, const FairqAddress *address)
 						 FAIRQ_TAGS_ROWS)));
 }
 
-/* What the task of a row counts for. */
-static GroupName
-name_of(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
-{
-	bool		isnull;
-	bool		none;
-	Datum		group = heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY], tupdesc, &isnull);
-	Datum		subgroup = heap_getattr(tuple, info->columns[COLUMN_SUBGROUP_KEY], tupdesc,
-										&none);
-
-	return queue_catalog_group(info, DatumGetTextPP(group),
-							   none ? NULL : DatumGetTextPP(subgroup));
-}
+/* No removal that a row written is a part of. */
+#define NOT_REMOVED		(-1)
 
 /*
- * A row with an address (else NULL: in the overflow) was written, or (change
- * -1) removed: its group has one task more, or less.
+ * A row with an address, or in the overflow, was written, or (change -1)
+ * removed: its group has one task more, or less.  *removed names the removal,
+ * for the row that takes its place.
  */
 static void
-note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
-			  const FairqAddress *address, int change)
+note_of_group(RowReader *row, int change, int *removed)
 {
-	bool		isnull;
-	GroupName	name = name_of(info, tuple, tupdesc);
-	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
-													  tupdesc, &isnull));
-	int			class = address ? address->class : queue_state_class(info->state, priority);
-	int64		id = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
-												tupdesc, &isnull));
+	QueueInfo  *info = row->info;
+	GroupName	name = row_reader_group(row);
+	bool		in_overflow = row_is_null(row, COLUMN_ADDRESS);
+	int			class = row_reader_class(row);
+	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
 	GroupTag	tag;
 
 	pending_reserve(2);
 	if (change < 0)
 	{
 		if (groups_look(info->state, class, &name, &tag))
-			pending_removed(info->state, tag.group, id, address);
+			*removed = pending_removed(info->state, class, tag.group, id, in_overflow, 0);
 		return;
 	}
 	if (info->policy != QUEUE_FAIR)
 		return;
-	if (address != NULL)
-		tag.group = groups_begin_row(info->state, class, &name);
-	else
-	{
+	if (in_overflow)
 		placement_prepare(info, class);
-		group_overflow_begins(info->state, class, &name, &tag);
+	tag.group = groups_begin_row(info->state, class, &name, in_overflow);
+	if (in_overflow)
 		pending_overflowed(info->state, tag.group, id, 1);
-	}
-	pending_row_written(info->state, tag.group, id, address == NULL);
+	pending_row_written(info->state, tag.group, id, in_overflow, *removed);
 }
 
 /*
@@ -142,63 +125,52 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
  * has committed.
  */
 static void
-note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
+note_row(RowReader *row, int change, int *removed)
 {
-	bool		isnull;
-	bool		known;
-	Datum		value;
+	QueueInfo  *info = row->info;
 	char		task_state;
+	bool		known;
 
 	if (change > 0 && info->policy == QUEUE_FAIR)
-		check_class(info, tuple, tupdesc);
+		check_class(row);
 	/* Who awaits the task looks what has become of it. */
 	if (change < 0)
-		pending_task_ended(info->state,
-						   DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
-													  tupdesc, &isnull)),
-						   AWAITERS_LOOK);
+		pending_task_ended(info->state, DatumGetInt64(row_value(row, COLUMN_ID)), AWAITERS_LOOK);
 	/* It may be held behind others, or others behind it. */
-	value = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
-	task_state = isnull ? TASK_READY : DatumGetChar(value);
-	if (task_state == TASK_HELD ||
-		!heap_attisnull(tuple, info->columns[COLUMN_UNIQUE_KEY], tupdesc))
+	task_state = row_is_null(row, COLUMN_STATE) ? TASK_READY :
+		DatumGetChar(row_value(row, COLUMN_STATE));
+	if (task_state == TASK_HELD || !row_is_null(row, COLUMN_UNIQUE_KEY))
 		pending_look(info->state);
 
-	value = heap_getattr(tuple, info->columns[COLUMN_EXPIRES_AT], tupdesc, &isnull);
-	if (change > 0 && !isnull && task_state != TASK_DEAD)
-		pending_expiry(info->state, DatumGetTimestampTz(value));
+	if (change > 0 && !row_is_null(row, COLUMN_EXPIRES_AT) && task_state != TASK_DEAD)
+		pending_expiry(info->state, DatumGetTimestampTz(row_value(row, COLUMN_EXPIRES_AT)));
 
-	value = heap_getattr(tuple, info->columns[COLUMN_ADDRESS], tupdesc, &isnull);
-	if (!isnull)
+	if (!row_is_null(row, COLUMN_ADDRESS))
 	{
-		FairqAddress address = *DatumGetFairqAddressP(value);
+		FairqAddress address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 		Lane	   *lane = placement_lane(info, &address);
 
 		if (change > 0 && info->policy == QUEUE_FAIR)
 			check_block(info, &address);
 		/* An old row is as it was if this is rolled back. */
 		if (change > 0)
-			pending_offer_at_commit(lane, &address, &tuple->t_self);
+			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 		else
-			pending_offer_at_abort(lane, &address, &tuple->t_self);
-		if (is_counted(rel, info))
-			note_of_group(rel, info, tuple, tupdesc, &address, change);
+			pending_offer_at_abort(lane, &address, &row->tuple.t_self);
+		if (is_counted(row->rel, info))
+			note_of_group(row, change, removed);
 		stats_tally(info->state, QUEUE_ADDRESSED, change);
 		return;
 	}
 
 	if (task_state_depth(task_state) == QUEUE_ADDRESSED)
 		return;					/* ready, but nowhere: it is never claimed */
-	known = is_counted(rel, info);
+	known = is_counted(row->rel, info);
 	stats_tally(info->state, task_state_depth(task_state), change);
 	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR && known)
-		note_of_group(rel, info, tuple, tupdesc, NULL, change);
-	if (task_state == TASK_SCHEDULED)
-	{
-		value = heap_getattr(tuple, info->columns[COLUMN_RUN_AT], tupdesc, &isnull);
-		if (change > 0 && !isnull)
-			pending_scheduled(info->state, DatumGetTimestampTz(value));
-	}
+		note_of_group(row, change, removed);
+	if (task_state == TASK_SCHEDULED && change > 0 && !row_is_null(row, COLUMN_RUN_AT))
+		pending_scheduled(info->state, DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 }
 
 /*
@@ -206,20 +178,18 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
  * not there any more, or dead.
  */
 static void
-note_end(QueueInfo *info, TupleDesc tupdesc, HeapTuple old, HeapTuple new)
+note_end(RowReader *old, RowReader *new)
 {
-	bool		isnull;
-	AttrNumber	id_column = info->columns[COLUMN_ID];
-	AttrNumber	state_column = info->columns[COLUMN_STATE];
-	int64		id = DatumGetInt64(heap_getattr(old, id_column, tupdesc, &isnull));
+	QueueInfo  *info = old->info;
+	int64		id = DatumGetInt64(row_value(old, COLUMN_ID));
 
 	if (likely(!successor_filter_any(&info->state->successors)))
 		return;
-	if (DatumGetChar(heap_getattr(old, state_column, tupdesc, &isnull)) == TASK_HELD)
+	if (DatumGetChar(row_value(old, COLUMN_STATE)) == TASK_HELD)
 		pending_task_held(info->state, id, 0);
-	if (new == NULL || DatumGetInt64(heap_getattr(new, id_column, tupdesc, &isnull)) != id)
+	if (new == NULL || DatumGetInt64(row_value(new, COLUMN_ID)) != id)
 		successors_ended(info, id, PREDECESSOR_REMOVED);
-	else if (DatumGetChar(heap_getattr(new, state_column, tupdesc, &isnull)) == TASK_DEAD)
+	else if (DatumGetChar(row_value(new, COLUMN_STATE)) == TASK_DEAD)
 		successors_ended(info, id, PREDECESSOR_FAILED);
 }
 
@@ -232,7 +202,9 @@ fairq_row_written(PG_FUNCTION_ARGS)
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
 	QueueInfo  *info;
 	Relation	rel;
-	TupleDesc	tupdesc;
+	RowReader	old;
+	RowReader	new;
+	int			removed = NOT_REMOVED;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
 		!TRIGGER_FIRED_AFTER(trigger->tg_event))
@@ -254,16 +226,25 @@ fairq_row_written(PG_FUNCTION_ARGS)
 							   NoLock, 0, &rel);
 	if (info == NULL)
 		PG_RETURN_POINTER(NULL);
-	tupdesc = RelationGetDescr(rel);
 
+	/* What the readers have goes with the trigger's memory. */
 	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-		note_row(rel, info, trigger->tg_trigtuple, tupdesc, -1);
-	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-		note_end(info, tupdesc, trigger->tg_trigtuple,
-				 TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : NULL);
+	{
+		row_reader_wait_writer(trigger->tg_trigtuple);
+		row_reader_begin(&old, rel, info);
+		row_reader_take(&old, trigger->tg_trigtuple);
+		note_row(&old, -1, &removed);
+	}
 	if (!TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
-		note_row(rel, info, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ?
-				 trigger->tg_trigtuple : trigger->tg_newtuple, tupdesc, 1);
+	{
+		row_reader_begin(&new, rel, info);
+		row_reader_take(&new, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ?
+						trigger->tg_trigtuple : trigger->tg_newtuple);
+	}
+	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+		note_end(&old, TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? &new : NULL);
+	if (!TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
+		note_row(&new, 1, &removed);
 	relation_close(rel, NoLock);
 	PG_RETURN_POINTER(NULL);
 }

@@ -22,7 +22,6 @@
 #include "access/xlog.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -33,6 +32,7 @@
 #include "shmem/waiters.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
+#include "sql/result_rows.h"
 #include "storage/archive.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
@@ -68,8 +68,7 @@ typedef struct Outcome
 	bool		in_doubt;		/* a prepared transaction has it in hand */
 	bool		own;			/* this transaction has written it, and not
 								 * ended */
-	Datum		values[OUTCOME_COLUMNS];
-	bool		nulls[OUTCOME_COLUMNS];
+	ResultRow	row;
 } Outcome;
 
 PG_FUNCTION_INFO_V1(fairq_await);
@@ -77,50 +76,35 @@ PG_FUNCTION_INFO_V1(fairq_await);
 static void
 set_column(Outcome *outcome, int column, Datum value)
 {
-	outcome->values[column] = value;
-	outcome->nulls[column] = false;
-}
-
-/*
- * Does a prepared transaction have the row of a task in hand?  No action will
- * tell how it ends.
- */
-static bool
-is_in_doubt(Relation rel, QueueInfo *info, int64 id)
-{
-	RowReader	row;
-	RowStatus	status;
-
-	row_reader_begin(&row, rel, info);
-	status = row_reader_task(&row, id, NULL);
-	row_reader_end(&row);
-	return status == ROW_IN_DOUBT;
+	outcome->row.values[column] = value;
+	outcome->row.nulls[column] = false;
 }
 
 /* A task is in the queue: with this row. */
 static void
 note_row(Outcome *outcome, Relation rel, QueueInfo *info, int64 id, HeapTuple tuple)
 {
-	TupleDesc	tupdesc = RelationGetDescr(rel);
+	RowReader	row;
 	LeaseInfo	lease;
 	bool		leased;
-	bool		isnull;
-	bool		addressed = !heap_attisnull(tuple, info->columns[COLUMN_ADDRESS], tupdesc);
-	char		state = DatumGetChar(heap_getattr(tuple, info->columns[COLUMN_STATE],
-												  tupdesc, &isnull));
-	Datum		error = heap_getattr(tuple, info->columns[COLUMN_LAST_ERROR], tupdesc, &isnull);
 
+	row_reader_begin(&row, rel, info);
+	row_reader_take(&row, tuple);
 	outcome->known = true;
-	outcome->ended = (state == TASK_DEAD);
-	if (!isnull)
-		set_column(outcome, OUTCOME_LAST_ERROR, PointerGetDatum(PG_DETOAST_DATUM_COPY(error)));
+	outcome->ended = (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_DEAD);
+	if (!row_is_null(&row, COLUMN_LAST_ERROR))
+		set_column(outcome, OUTCOME_LAST_ERROR,
+				   PointerGetDatum(PG_DETOAST_DATUM_COPY(row_value(&row, COLUMN_LAST_ERROR))));
 	set_column(outcome, OUTCOME_STATE,
-			   CStringGetTextDatum(inspect_tasks_state(info, id, state, addressed,
-													   &lease, &leased)));
-	if (outcome->ended)
-		return;
-	outcome->own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
-	outcome->in_doubt = !outcome->own && is_in_doubt(rel, info, id);
+			   CStringGetTextDatum(inspect_tasks_look(&row, &inspect_tasks_any,
+													  &lease, &leased)));
+	if (!outcome->ended)
+	{
+		outcome->own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+		/* No action will tell how it ends. */
+		outcome->in_doubt = !outcome->own && row_reader_task(&row, id, NULL) == ROW_IN_DOUBT;
+	}
+	row_reader_end(&row);
 }
 
 /* It is done, and the archive has it. */
@@ -150,7 +134,8 @@ look(Outcome *outcome, Relation rel, QueueInfo *info, int64 id, int told)
 	/* What this very command has written is there, or gone, too. */
 	snapshot->curcid = InvalidCommandId;
 	memset(outcome, 0, sizeof(Outcome));
-	memset(outcome->nulls, true, sizeof(outcome->nulls));
+	while (outcome->row.n < OUTCOME_COLUMNS)
+		result_rows_add_if(&outcome->row, false, (Datum) 0);
 	tuple = row_scan_task_at(rel, info, id, snapshot);
 	if (tuple != NULL)
 		note_row(outcome, rel, info, id, tuple);
@@ -180,18 +165,8 @@ look(Outcome *outcome, Relation rel, QueueInfo *info, int64 id, int told)
 static void
 sleep_until_told(int64 until)
 {
-	while (!awaiters_told())
-	{
-		int64		now = wall_clock_real();
-
-		if (now >= until)
-			break;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 Min((until - now + 999) / 1000, INT_MAX),
-						 shared_memory_wait_event(FAIRQ_WAIT_OUTCOME));
-		ResetLatch(MyLatch);
+	while (!awaiters_told() && wall_clock_sleep(until, FAIRQ_WAIT_OUTCOME))
 		CHECK_FOR_INTERRUPTS();
-	}
 }
 
 /*
@@ -224,9 +199,8 @@ fairq_await(PG_FUNCTION_ARGS)
 {
 	MemoryContext outer = CurrentMemoryContext;
 	MemoryContext context;
-	TupleDesc	tupdesc;
 	Outcome		outcome;
-	HeapTuple	result;
+	Datum		result = (Datum) 0;
 	int64		deadline;		/* by wall_clock_real */
 	int64		id;
 	bool		seen = false;
@@ -234,14 +208,8 @@ fairq_await(PG_FUNCTION_ARGS)
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
-	if (PG_ARGISNULL(1))
-		arguments_null(fcinfo, "id", "Give the id of a task.");
-	id = PG_GETARG_INT64(1);
+	id = arguments_id(fcinfo);
 	deadline = wall_clock_real() + arguments_duration(fcinfo, 2, "timeout", AWAIT_DEFAULT, true);
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	tupdesc = BlessTupleDesc(tupdesc);
-
 	context = AllocSetContextCreate(outer, "pgfairq look", ALLOCSET_DEFAULT_SIZES);
 	for (;;)
 	{
@@ -278,12 +246,9 @@ fairq_await(PG_FUNCTION_ARGS)
 		sleep_until_told(outcome.in_doubt ? Min(deadline, now + PREPARED_USECS) : deadline);
 	}
 	awaiters_end();
-	if (!outcome.known)
-	{
-		MemoryContextDelete(context);
-		PG_RETURN_NULL();
-	}
-	result = heap_form_tuple(tupdesc, outcome.values, outcome.nulls);
+	if (outcome.known)
+		result = result_rows_composite(&outcome.row, fcinfo);
 	MemoryContextDelete(context);
-	PG_RETURN_DATUM(HeapTupleGetDatum(result));
+	fcinfo->isnull = !outcome.known;
+	return result;
 }

@@ -241,18 +241,9 @@ sleep_until_told(int64 deadline, int64 alone)
 	bool		worker = worker_slots_alive(MyDatabaseId);
 	int64		until = worker ? deadline : Min(deadline, alone);
 
-	while (!waiters_told() && worker_slots_alive(MyDatabaseId) == worker)
-	{
-		int64		now = wall_clock_real();
-
-		if (now >= until)
-			break;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 Min((until - now + 999) / 1000, INT_MAX),
-						 shared_memory_wait_event(FAIRQ_WAIT_TASKS));
-		ResetLatch(MyLatch);
+	while (!waiters_told() && worker_slots_alive(MyDatabaseId) == worker &&
+		   wall_clock_sleep(until, FAIRQ_WAIT_TASKS))
 		CHECK_FOR_INTERRUPTS();
-	}
 }
 
 /* Open the queues, and read those arguments that depend on what others do. */
@@ -626,22 +617,29 @@ wait_for_queues(text **names, int count, int64 deadline, bool procedure)
 	return ready || maintained;
 }
 
+/* A procedure that waits; instead of it is said what else there is. */
+static Datum
+wait_in_procedure(FunctionCallInfo fcinfo, text **names, int count, const char *instead)
+{
+	int64		deadline = wall_clock_real() +
+		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
+
+	arguments_outside_transaction(fcinfo, instead);
+	(void) wait_for_queues(names, count, deadline, true);
+	PG_RETURN_VOID();
+}
+
 /*
  * fairq.wait(queue, timeout)
  */
 Datum
 fairq_wait(PG_FUNCTION_ARGS)
 {
-	int64		deadline;
 	text	   *name;
 
 	arguments_begin(fcinfo);
 	name = arguments_queue(fcinfo);
-	deadline = wall_clock_real() +
-		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
-	arguments_outside_transaction(fcinfo, "fairq.claim()");
-	(void) wait_for_queues(&name, 1, deadline, true);
-	PG_RETURN_VOID();
+	return wait_in_procedure(fcinfo, &name, 1, "fairq.claim()");
 }
 
 /*
@@ -650,17 +648,12 @@ fairq_wait(PG_FUNCTION_ARGS)
 Datum
 fairq_wait_any(PG_FUNCTION_ARGS)
 {
-	int64		deadline;
 	text	  **names;
 	int			count;
 
 	arguments_begin(fcinfo);
 	count = arguments_queues(fcinfo, &names);
-	deadline = wall_clock_real() +
-		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
-	arguments_outside_transaction(fcinfo, "fairq.claim_any()");
-	(void) wait_for_queues(names, count, deadline, true);
-	PG_RETURN_VOID();
+	return wait_in_procedure(fcinfo, names, count, "fairq.claim_any()");
 }
 
 /*

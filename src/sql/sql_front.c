@@ -53,17 +53,6 @@ PG_FUNCTION_INFO_V1(fairq_front);
 PG_FUNCTION_INFO_V1(fairq_raise_floor);
 PG_FUNCTION_INFO_V1(fairq_attendance);
 
-/* Columns of fairq.class_front. */
-enum
-{
-	FRONT_CLASS,
-	FRONT_READY,
-	FRONT_WAITING,
-	FRONT_FRONT,
-	FRONT_FLOOR,
-	FRONT_COLUMNS
-};
-
 /* What of a class a claim would come to. */
 typedef struct ClassFront
 {
@@ -134,19 +123,17 @@ static void
 put_class(ReturnSetInfo *rsinfo, QueueInfo *info, int class, const ClassFront *front)
 {
 	WaiterList *list = waiter_seats_list(queue_state_number(info->state));
-	Datum		values[FRONT_COLUMNS];
-	bool		nulls[FRONT_COLUMNS] = {false};
+	bool		ready = front->ready > 0;
+	bool		fair = info->policy == QUEUE_FAIR;
+	ResultRow	row = {0};
 
-	values[FRONT_CLASS] = Int32GetDatum(class);
-	values[FRONT_READY] = Int64GetDatum(front->ready);
-	values[FRONT_WAITING] = Int32GetDatum((int32) waiter_seats_count(list));
-	nulls[FRONT_FRONT] = (front->ready == 0);
-	if (front->ready > 0)
-		values[FRONT_FRONT] = numeric_of(front->first);
-	nulls[FRONT_FLOOR] = (info->policy != QUEUE_FAIR);
-	if (info->policy == QUEUE_FAIR)
-		values[FRONT_FLOOR] = numeric_of(floor_of(info->state, class, front));
-	result_rows_put(rsinfo, values, nulls);
+	result_rows_add(&row, Int32GetDatum(class));
+	result_rows_add(&row, Int64GetDatum(front->ready));
+	result_rows_add(&row, Int32GetDatum((int32) waiter_seats_count(list)));
+	result_rows_add_if(&row, ready, ready ? numeric_of(front->first) : (Datum) 0);
+	result_rows_add_if(&row, fair, fair ? numeric_of(floor_of(info->state, class, front)) :
+					   (Datum) 0);
+	result_rows_end(&row, rsinfo);
 }
 
 /*
@@ -220,12 +207,8 @@ fairq_raise_floor(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	queue = arguments_queue(fcinfo);
-	if (PG_ARGISNULL(1))
-		arguments_null(fcinfo, "class", "Give a class of priority.");
-	class = PG_GETARG_INT32(1);
-	if (class < 0 || class >= FAIRQ_CLASSES)
-		arguments_invalid(fcinfo, "class", psprintf("%d", class),
-						  psprintf("It must be from 0 to %d.", FAIRQ_CLASSES - 1));
+	class = arguments_number(fcinfo, 1, "class", 0, FAIRQ_CLASSES - 1,
+							 "Give a class of priority.");
 	floor = block_argument(fcinfo, 2);
 	info = queue_open(queue, AccessShareLock, ACL_SELECT | ACL_UPDATE, &rel);
 	if (info->policy == QUEUE_FAIR)
@@ -312,15 +295,13 @@ attend_queue(const text *name, Attendance *counts)
 Datum
 fairq_attendance(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	SessionInfo asker = {.ref.number = NO_SESSION};
 	Attendance	counts = {0};
 	bool		any = false;
 	text	  **queues;
 	int			working = 0;
 	int			n;
-	Datum		values[3];
-	bool		nulls[3] = {false};
+	ResultRow	row = {0};
 
 	arguments_begin(fcinfo);
 	n = arguments_queues(fcinfo, &queues);
@@ -339,9 +320,9 @@ fairq_attendance(PG_FUNCTION_ARGS)
 	if (counts.leased > 0)
 		working = Min(Max(working_sessions(asker.ref.number), 1), counts.leased);
 	InitMaterializedSRF(fcinfo, 0);
-	values[0] = Int64GetDatum(counts.ready);
-	values[1] = Int32GetDatum(counts.waiting);
-	values[2] = Int32GetDatum(working);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	result_rows_add(&row, Int64GetDatum(counts.ready));
+	result_rows_add(&row, Int32GetDatum(counts.waiting));
+	result_rows_add(&row, Int32GetDatum(working));
+	result_rows_end(&row, (ReturnSetInfo *) fcinfo->resultinfo);
 	return (Datum) 0;
 }

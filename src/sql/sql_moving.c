@@ -11,7 +11,6 @@
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
@@ -79,15 +78,13 @@ fairq_tasks_here(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	RowReader	row;
 	Datum	   *ids;
-	bool	   *nulls;
 	int			n;
 	int			here = 0;
 
 	arguments_begin(fcinfo);
-	n = arguments_array(fcinfo, 1, "ids", INT8OID, &ids, &nulls);
+	n = arguments_array(fcinfo, 1, "ids", INT8OID, &ids, NULL);
 	if (n < 0)
 		arguments_null(fcinfo, "ids", "Give the ids of tasks.");
-	arguments_no_nulls(fcinfo, nulls, n, "ids");
 	info = queue_open(arguments_queue(fcinfo), AccessShareLock, ACL_INSERT, &rel);
 	row_reader_begin(&row, rel, info);
 	row.brief = true;
@@ -99,6 +96,5 @@ fairq_tasks_here(PG_FUNCTION_ARGS)
 	}
 	row_reader_end(&row);
 	relation_close(rel, NoLock);
-	PG_RETURN_ARRAYTYPE_P(construct_array(ids, here, INT8OID, sizeof(int64),
-										  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	PG_RETURN_ARRAYTYPE_P(result_rows_array(ids, here, INT8OID));
 }

@@ -44,12 +44,8 @@ fairq_set_node(PG_FUNCTION_ARGS)
 	int			node;
 
 	arguments_begin(fcinfo);
-	if (PG_ARGISNULL(0))
-		arguments_null(fcinfo, "node", psprintf("Give a number from 0 to %d.", NODE_MAX));
-	node = PG_GETARG_INT32(0);
-	if (node < 0 || node > NODE_MAX)
-		arguments_invalid(fcinfo, "node", psprintf("%d", node),
-						  psprintf("It must be from 0 to %d.", NODE_MAX));
+	node = arguments_number(fcinfo, 0, "node", 0, NODE_MAX,
+							psprintf("Give a number from 0 to %d.", NODE_MAX));
 	node_admin_set(node, !PG_ARGISNULL(1) && PG_GETARG_BOOL(1));
 	PG_RETURN_VOID();
 }

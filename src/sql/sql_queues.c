@@ -31,8 +31,6 @@
 PG_FUNCTION_INFO_V1(fairq_create_queue);
 PG_FUNCTION_INFO_V1(fairq_alter_queue);
 PG_FUNCTION_INFO_V1(fairq_drop_queue);
-PG_FUNCTION_INFO_V1(fairq_purge);
-PG_FUNCTION_INFO_V1(fairq_purge_group);
 PG_FUNCTION_INFO_V1(fairq_forget_key);
 PG_FUNCTION_INFO_V1(fairq_forget_keys);
 PG_FUNCTION_INFO_V1(fairq_pause);
@@ -40,12 +38,9 @@ PG_FUNCTION_INFO_V1(fairq_pause_group);
 PG_FUNCTION_INFO_V1(fairq_resume);
 PG_FUNCTION_INFO_V1(fairq_resume_group);
 PG_FUNCTION_INFO_V1(fairq_set_group);
+PG_FUNCTION_INFO_V1(fairq_set_subgroup);
 PG_FUNCTION_INFO_V1(fairq_reset_group);
 PG_FUNCTION_INFO_V1(fairq_set_group_defaults);
-PG_FUNCTION_INFO_V1(fairq_pause_subgroup);
-PG_FUNCTION_INFO_V1(fairq_resume_subgroup);
-PG_FUNCTION_INFO_V1(fairq_set_subgroup);
-PG_FUNCTION_INFO_V1(fairq_reset_subgroup);
 PG_FUNCTION_INFO_V1(fairq_set_subgroup_defaults);
 PG_FUNCTION_INFO_V1(fairq_maintain);
 
@@ -89,14 +84,8 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 	switch (def->type)
 	{
 		case TEXTOID:
-			{
-				char	   *word = text_to_cstring(PG_GETARG_TEXT_PP(number));
-
-				if (queue_settings_word(def, word) < 0)
-					arguments_invalid(fcinfo, def->argument,
-									  arguments_clip(word, strlen(word)), def->hint);
-				return;
-			}
+			(void) arguments_word(fcinfo, number, def->argument, def->words, def->hint);
+			return;
 		case INTERVALOID:
 			value = arguments_duration(fcinfo, number, def->argument, 0, def->zero_ok);
 			settings->nulls[setting] = (def->null_is_zero && value == 0);
@@ -168,7 +157,7 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_SUBGROUPS, &settings);
-	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
+	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings, false);
 	PG_RETURN_VOID();
 }
 
@@ -177,33 +166,6 @@ fairq_drop_queue(PG_FUNCTION_ARGS)
 {
 	arguments_begin(fcinfo);
 	PG_RETURN_BOOL(queue_admin_drop(arguments_queue(fcinfo)));
-}
-
-static int64
-purge_tasks(FunctionCallInfo fcinfo, const text *group)
-{
-	Relation	rel;
-	QueueInfo  *info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
-	int64		purged = remove_purge(rel, info, group);
-
-	relation_close(rel, NoLock);
-	return purged;
-}
-
-Datum
-fairq_purge(PG_FUNCTION_ARGS)
-{
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	PG_RETURN_INT64(purge_tasks(fcinfo, NULL));
-}
-
-Datum
-fairq_purge_group(PG_FUNCTION_ARGS)
-{
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	PG_RETURN_INT64(purge_tasks(fcinfo, arguments_group(fcinfo, 1)));
 }
 
 /*
@@ -244,55 +206,7 @@ set_paused(FunctionCallInfo fcinfo, bool paused)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	queue_settings_give(&settings, SETTING_PAUSED, BoolGetDatum(paused));
-	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
-}
-
-/*
- * Whose settings a call is about: those of a group, argument 1, or (divided) of
- * a subgroup of it, argument 2.
- */
-static text *
-group_arguments(FunctionCallInfo fcinfo, bool divided, text **subgroup)
-{
-	text	   *group;
-
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	group = arguments_group(fcinfo, 1);
-	*subgroup = divided ? arguments_subgroup(fcinfo) : NULL;
-	return group;
-}
-
-static void
-set_group_paused(FunctionCallInfo fcinfo, bool divided, bool paused)
-{
-	QueueSettings settings = {0};
-	text	   *subgroup;
-	text	   *group = group_arguments(fcinfo, divided, &subgroup);
-
-	queue_settings_give(&settings, SETTING_PAUSED, BoolGetDatum(paused));
-	group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup, &settings);
-}
-
-static void
-set_group(FunctionCallInfo fcinfo, bool divided)
-{
-	QueueSettings settings = {0};
-	text	   *subgroup;
-	text	   *group = group_arguments(fcinfo, divided, &subgroup);
-
-	settings_arguments(fcinfo, divided ? 3 : 2, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST,
-					   &settings);
-	group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup, &settings);
-}
-
-static bool
-reset_group(FunctionCallInfo fcinfo, bool divided)
-{
-	text	   *subgroup;
-	text	   *group = group_arguments(fcinfo, divided, &subgroup);
-
-	return group_admin_reset(PG_GETARG_TEXT_PP(0), group, subgroup);
+	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings, false);
 }
 
 Datum
@@ -309,31 +223,86 @@ fairq_resume(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* ----------------------------------------------------------------
+ * Groups and subgroups: what is about the latter has one argument more
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Whose settings a call of so many arguments is about, or (one more) of a
+ * subgroup: its group, argument 1, and the subgroup, argument 2, or NULL.
+ * Returns the number of the next argument.
+ */
+static int
+group_arguments(FunctionCallInfo fcinfo, int arguments, text **group, text **subgroup)
+{
+	bool		divided = PG_NARGS() > arguments;
+
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	*group = arguments_group(fcinfo, 1);
+	*subgroup = divided ? arguments_subgroup(fcinfo) : NULL;
+	return divided ? 3 : 2;
+}
+
+static void
+set_group_paused(FunctionCallInfo fcinfo, bool paused)
+{
+	QueueSettings settings = {0};
+	text	   *group;
+	text	   *subgroup;
+
+	(void) group_arguments(fcinfo, 2, &group, &subgroup);
+	queue_settings_give(&settings, SETTING_PAUSED, BoolGetDatum(paused));
+	(void) group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup, &settings);
+}
+
+/*
+ * fairq.pause_group(queue, group_key),
+ * fairq.pause_subgroup(queue, group_key, subgroup_key)
+ */
 Datum
 fairq_pause_group(PG_FUNCTION_ARGS)
 {
-	set_group_paused(fcinfo, false, true);
+	set_group_paused(fcinfo, true);
 	PG_RETURN_VOID();
 }
 
 Datum
 fairq_resume_group(PG_FUNCTION_ARGS)
 {
-	set_group_paused(fcinfo, false, false);
+	set_group_paused(fcinfo, false);
 	PG_RETURN_VOID();
 }
 
 Datum
 fairq_reset_group(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(reset_group(fcinfo, false));
+	text	   *group;
+	text	   *subgroup;
+
+	(void) group_arguments(fcinfo, 2, &group, &subgroup);
+	PG_RETURN_BOOL(group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup, NULL));
 }
 
 Datum
 fairq_set_group(PG_FUNCTION_ARGS)
 {
-	set_group(fcinfo, false);
+	QueueSettings settings = {0};
+	text	   *group;
+	text	   *subgroup;
+	int			next = group_arguments(fcinfo, 6, &group, &subgroup);
+
+	settings_arguments(fcinfo, next, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST, &settings);
+	(void) group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup, &settings);
 	PG_RETURN_VOID();
+}
+
+/* A proxy has another function for this, and so has its symbol. */
+Datum
+fairq_set_subgroup(PG_FUNCTION_ARGS)
+{
+	return fairq_set_group(fcinfo);
 }
 
 Datum
@@ -344,39 +313,7 @@ fairq_set_group_defaults(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	settings_arguments(fcinfo, 1, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST, &settings);
-	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
-	PG_RETURN_VOID();
-}
-
-/* ----------------------------------------------------------------
- * Subgroups
- * ----------------------------------------------------------------
- */
-
-Datum
-fairq_pause_subgroup(PG_FUNCTION_ARGS)
-{
-	set_group_paused(fcinfo, true, true);
-	PG_RETURN_VOID();
-}
-
-Datum
-fairq_resume_subgroup(PG_FUNCTION_ARGS)
-{
-	set_group_paused(fcinfo, true, false);
-	PG_RETURN_VOID();
-}
-
-Datum
-fairq_reset_subgroup(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(reset_group(fcinfo, true));
-}
-
-Datum
-fairq_set_subgroup(PG_FUNCTION_ARGS)
-{
-	set_group(fcinfo, true);
+	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings, false);
 	PG_RETURN_VOID();
 }
 
@@ -388,7 +325,7 @@ fairq_set_subgroup_defaults(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	settings_arguments(fcinfo, 1, SETTING_SUBGROUP_WEIGHT, SETTING_SUBGROUP_BURST, &settings);
-	queue_admin_set_subgroups(PG_GETARG_TEXT_PP(0), &settings);
+	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings, true);
 	PG_RETURN_VOID();
 }
 

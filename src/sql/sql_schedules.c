@@ -71,12 +71,8 @@ cron_argument(FunctionCallInfo fcinfo, int number, Cron *cron)
 	expression = text_to_cstring(PG_GETARG_TEXT_PP(number));
 	problem = cron_parse(expression, cron, &hint);
 	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for argument \"%s\" of %s: \"%s\"", "cron",
-						arguments_function(fcinfo),
-						arguments_clip(expression, strlen(expression))),
-				 errhint("The expression %s. %s", problem, hint)));
+		arguments_invalid(fcinfo, "cron", arguments_clip(expression, strlen(expression)),
+						  psprintf("The expression %s. %s", problem, hint));
 }
 
 static char *
@@ -118,7 +114,7 @@ is_active(const Schedule *schedule)
 static void
 schedule_arguments(FunctionCallInfo fcinfo, Schedule *schedule, Cron *cron, pg_tz **zone)
 {
-	const char *catch_up;
+	static const char *const catch_ups[] = {"none", "one", "all", NULL};
 
 	(void) name_argument(fcinfo);
 	cron_argument(fcinfo, SCHEDULE_CRON, cron);
@@ -131,10 +127,7 @@ schedule_arguments(FunctionCallInfo fcinfo, Schedule *schedule, Cron *cron, pg_t
 	schedule_set(schedule, SCHEDULE_TIMEZONE,
 				 CStringGetTextDatum(timezone_argument(fcinfo, SCHEDULE_TIMEZONE, zone)));
 	set_default(schedule, SCHEDULE_CATCH_UP, CStringGetTextDatum("one"));
-	catch_up = schedule_string(schedule, SCHEDULE_CATCH_UP);
-	if (strcmp(catch_up, "none") != 0 && strcmp(catch_up, "one") != 0 &&
-		strcmp(catch_up, "all") != 0)
-		arguments_invalid(fcinfo, "catch_up", arguments_clip(catch_up, strlen(catch_up)),
+	(void) arguments_word(fcinfo, SCHEDULE_CATCH_UP, "catch_up", catch_ups,
 						  "It must be \"none\", \"one\" or \"all\".");
 	set_default(schedule, SCHEDULE_PAYLOAD,
 				DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));

@@ -13,7 +13,6 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -21,6 +20,7 @@
 #include "shmem/leases.h"
 #include "shmem/sessions.h"
 #include "sql/arguments.h"
+#include "sql/result_rows.h"
 #include "storage/node_table.h"
 #include "storage/queue_open.h"
 #include "verbs/settle.h"
@@ -49,7 +49,7 @@ fairq_open_session(PG_FUNCTION_ARGS)
 {
 	char	   *name = PG_ARGISNULL(0) ? "" : text_to_cstring(PG_GETARG_TEXT_PP(0));
 	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
-	SessionInfo session;
+	SessionRef	session;
 	int64		ttl;
 	bool		own_node;
 
@@ -61,7 +61,7 @@ fairq_open_session(PG_FUNCTION_ARGS)
 	ttl = arguments_duration(fcinfo, 1, "ttl", 10 * USECS_PER_SEC, false);
 	sessions_open(name, ttl, !PG_ARGISNULL(2) && PG_GETARG_BOOL(2),
 				  node_table_read(&own_node), &session);
-	sessions_to_uuid(&session.ref, uuid);
+	sessions_to_uuid(&session, uuid);
 	PG_RETURN_UUID_P(uuid);
 }
 
@@ -135,8 +135,7 @@ fairq_my_buckets(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 		values[i] = Int32GetDatum(buckets[i]);
 	relation_close(rel, NoLock);
-	PG_RETURN_ARRAYTYPE_P(construct_array(values, n, INT4OID, sizeof(int32), true,
-										  TYPALIGN_INT));
+	PG_RETURN_ARRAYTYPE_P(result_rows_array(values, n, INT4OID));
 }
 
 /*
@@ -145,7 +144,6 @@ fairq_my_buckets(PG_FUNCTION_ARGS)
 Datum
 fairq_open_sessions(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	SessionInfo *sessions;
 	TimestampTz now = GetCurrentTimestamp();
 	int			n;
@@ -156,10 +154,8 @@ fairq_open_sessions(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		SessionInfo *session = &sessions[i];
-		Datum		values[11];
-		bool		nulls[11] = {false};
+		ResultRow	row = {0};
 		pg_uuid_t	uuid;
-		Interval	ttl = {session->ttl, 0, 0};
 
 		/* One that is over and has no leases is about to be forgotten. */
 		if (session->deadline <= now && session->leases == 0)
@@ -169,21 +165,19 @@ fairq_open_sessions(PG_FUNCTION_ARGS)
 			 !has_privs_of_role(GetUserId(), ROLE_PG_MONITOR)))
 			continue;
 		sessions_to_uuid(&session->ref, &uuid);
-		values[0] = UUIDPGetDatum(&uuid);
-		values[1] = CStringGetTextDatum(session->name);
-		nulls[1] = (session->name[0] == '\0');
-		values[2] = ObjectIdGetDatum(session->role);
-		values[3] = TimestampTzGetDatum(session->opened_at);
-		values[4] = IntervalPGetDatum(&ttl);
-		values[5] = TimestampTzGetDatum(session->deadline);
-		nulls[5] = (session->deadline <= now);	/* it is over */
-		values[6] = BoolGetDatum(session->bound);
-		values[7] = Int32GetDatum(session->pid);
-		values[8] = Int32GetDatum(session->leases);
-		values[9] = CStringGetTextDatum(session->client);
-		nulls[9] = (session->client[0] == '\0');
-		values[10] = BoolGetDatum(quarantine_is_on(session->ref.number));
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		result_rows_add(&row, UUIDPGetDatum(&uuid));
+		result_rows_add_if(&row, session->name[0] != '\0', CStringGetTextDatum(session->name));
+		result_rows_add(&row, ObjectIdGetDatum(session->role));
+		result_rows_add(&row, TimestampTzGetDatum(session->opened_at));
+		result_rows_add_usecs(&row, true, session->ttl);
+		/* Null if it is over. */
+		result_rows_add_if(&row, session->deadline > now, TimestampTzGetDatum(session->deadline));
+		result_rows_add(&row, BoolGetDatum(session->bound));
+		result_rows_add(&row, Int32GetDatum(session->pid));
+		result_rows_add(&row, Int32GetDatum(session->leases));
+		result_rows_add_if(&row, session->client[0] != '\0', CStringGetTextDatum(session->client));
+		result_rows_add(&row, BoolGetDatum(quarantine_is_on(session->ref.number)));
+		result_rows_end(&row, (ReturnSetInfo *) fcinfo->resultinfo);
 	}
 	return (Datum) 0;
 }

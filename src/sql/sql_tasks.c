@@ -18,7 +18,6 @@
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
@@ -46,6 +45,8 @@ PG_FUNCTION_INFO_V1(fairq_cancel);
 PG_FUNCTION_INFO_V1(fairq_revive);
 PG_FUNCTION_INFO_V1(fairq_revive_group);
 PG_FUNCTION_INFO_V1(fairq_revive_all);
+PG_FUNCTION_INFO_V1(fairq_purge);
+PG_FUNCTION_INFO_V1(fairq_purge_group);
 
 /* How many tasks one may wait for. */
 #define MAX_AFTER		10000
@@ -68,25 +69,12 @@ compare_ids(const void *a, const void *b)
 static char
 on_dead_argument(FunctionCallInfo fcinfo, int number)
 {
-	static const struct
-	{
-		const char *word;
-		char		on_dead;
-	}			words[] = {{"hold", ON_DEAD_HOLD}, {"cancel", ON_DEAD_CANCEL}, {"run", ON_DEAD_RUN}};
-	const text *value;
+	static const char *const words[] = {"hold", "cancel", "run", NULL};
+	static const char on_dead[] = {ON_DEAD_HOLD, ON_DEAD_CANCEL, ON_DEAD_RUN};
+	int			word = arguments_word(fcinfo, number, "on_dead", words,
+									  "It must be \"hold\", \"cancel\" or \"run\".");
 
-	if (PG_ARGISNULL(number))
-		return ON_DEAD_HOLD;
-	value = PG_GETARG_TEXT_PP(number);
-	for (int i = 0; i < (int) lengthof(words); i++)
-	{
-		if (VARSIZE_ANY_EXHDR(value) == strlen(words[i].word) &&
-			memcmp(VARDATA_ANY(value), words[i].word, VARSIZE_ANY_EXHDR(value)) == 0)
-			return words[i].on_dead;
-	}
-	arguments_invalid(fcinfo, "on_dead", arguments_clip(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)),
-					  "It must be \"hold\", \"cancel\" or \"run\".");
-	return ON_DEAD_HOLD;
+	return word < 0 ? ON_DEAD_HOLD : on_dead[word];
 }
 
 /*
@@ -96,16 +84,12 @@ static void
 after_arguments(FunctionCallInfo fcinfo, NewTask *task)
 {
 	Datum	   *elements;
-	bool	   *nulls;
 	int			n;
 
 	task->on_dead = on_dead_argument(fcinfo, 15);
-	if (PG_ARGISNULL(14))
-		return;
-	n = arguments_array(fcinfo, 14, "after", INT8OID, &elements, &nulls);
+	n = arguments_array(fcinfo, 14, "after", INT8OID, &elements, NULL);
 	if (n <= 0)
 		return;
-	arguments_no_nulls(fcinfo, nulls, n, "after");
 	task->after = palloc(n * sizeof(int64));
 	for (int i = 0; i < n; i++)
 	{
@@ -153,22 +137,20 @@ typedef struct TaskArray
 	bool	   *nulls;
 } TaskArray;
 
+/* Only payloads must not be null. */
 static void
 task_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid type,
 		   TaskArray *array, int *total)
 {
-	const text *queue = PG_GETARG_TEXT_PP(0);
-
-	array->n = arguments_array(fcinfo, number, argument, type, &array->elements, &array->nulls);
+	array->n = arguments_array(fcinfo, number, argument, type, &array->elements,
+							   type == JSONBOID ? NULL : &array->nulls);
 	if (array->n < 0 || array->n == 1)
 		return;
 	if (*total >= 0 && array->n != *total)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid number of elements of argument \"%s\" of %s for queue \"%s\": %d, not %d",
-						argument, arguments_function(fcinfo),
-						arguments_clip(VARDATA_ANY(queue), VARSIZE_ANY_EXHDR(queue)),
-						array->n, *total),
+				 errmsg("invalid number of elements of argument \"%s\" of %s: %d, not %d", argument,
+						arguments_call(fcinfo), array->n, *total),
 				 errhint("Give arrays of the same length; an array of length 1 stands for all.")));
 	*total = array->n;
 }
@@ -183,6 +165,15 @@ task_element(const TaskArray *array, int i, Datum *value)
 		i = 0;
 	*value = array->elements[i];
 	return !array->nulls[i];
+}
+
+/* Likewise of texts; or what stands for null. */
+static text *
+text_element(const TaskArray *array, int i, text *fallback)
+{
+	Datum		value;
+
+	return task_element(array, i, &value) ? DatumGetTextPP(value) : fallback;
 }
 
 Datum
@@ -208,10 +199,9 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	task_array(fcinfo, 1, "payloads", JSONBOID, &payloads, &n);
-	if (payloads.n < 0)
+	if (PG_ARGISNULL(1))
 		arguments_null(fcinfo, "payloads", "Give an array of payloads; it may be empty.");
-	arguments_no_nulls(fcinfo, payloads.nulls, payloads.n, "payloads");
+	task_array(fcinfo, 1, "payloads", JSONBOID, &payloads, &n);
 	task_array(fcinfo, 2, "group_keys", TEXTOID, &group_keys, &n);
 	task_array(fcinfo, 3, "priorities", INT8OID, &priorities, &n);
 	task_array(fcinfo, 4, "costs", FLOAT8OID, &costs, &n);
@@ -232,11 +222,9 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	{
 		Datum		value;
 
-		(void) task_element(&payloads, i, &tasks[i].payload);
-		tasks[i].group_key = task_element(&group_keys, i, &value) ?
-			DatumGetTextPP(value) : no_group;
-		tasks[i].subgroup_key = task_element(&subgroup_keys, i, &value) ?
-			DatumGetTextPP(value) : NULL;
+		tasks[i].payload = payloads.elements[payloads.n == 1 ? 0 : i];
+		tasks[i].group_key = text_element(&group_keys, i, no_group);
+		tasks[i].subgroup_key = text_element(&subgroup_keys, i, NULL);
 		tasks[i].has_priority = task_element(&priorities, i, &value);
 		if (tasks[i].has_priority)
 			tasks[i].priority = DatumGetInt64(value);
@@ -244,13 +232,12 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 			arguments_cost(fcinfo, DatumGetFloat8(value)) : 1;
 		tasks[i].run_at = task_element(&run_ats, i, &value) ?
 			DatumGetTimestampTz(value) : DT_NOBEGIN;
-		tasks[i].unique_key = task_element(&unique_keys, i, &value) ?
-			DatumGetTextPP(value) : NULL;
+		tasks[i].unique_key = text_element(&unique_keys, i, NULL);
 		tasks[i].replace = replace;
 		tasks[i].unique_for = unique_for;
 		tasks[i].max_attempts = -1;
 		tasks[i].max_lost = -1;
-		tasks[i].name = task_element(&names, i, &value) ? DatumGetTextPP(value) : NULL;
+		tasks[i].name = text_element(&names, i, NULL);
 		tasks[i].expires_at = DT_NOBEGIN;
 		arguments_check_task(fcinfo, info, &tasks[i]);
 	}
@@ -260,8 +247,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	result = palloc_array(Datum, n + 1);
 	for (int i = 0; i < n; i++)
 		result[i] = Int64GetDatum(ids[i]);
-	PG_RETURN_ARRAYTYPE_P(construct_array(result, n, INT8OID, sizeof(int64),
-										  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	PG_RETURN_ARRAYTYPE_P(result_rows_array(result, n, INT8OID));
 }
 
 /* ----------------------------------------------------------------
@@ -311,12 +297,10 @@ settle_many(FunctionCallInfo fcinfo, Settlement *settlement, const TaskArray *er
 	for (int i = 0; i < n; i++)
 	{
 		bool		isnull = false;
-		Datum		error;
 
 		CHECK_FOR_INTERRUPTS();
 		if (errors != NULL)
-			settlement->error = task_element(errors, i, &error) ?
-				DatumGetTextPP(error) : NULL;
+			settlement->error = text_element(errors, i, NULL);
 		if (settle_receipt(settlement, DatumGetUUIDP(receipts[i])))
 			result_rows_put(rsinfo, &receipts[i], &isnull);
 	}
@@ -450,15 +434,6 @@ fairq_release_many(PG_FUNCTION_ARGS)
  * ----------------------------------------------------------------
  */
 
-/* The id of a task, argument 1. */
-static int64
-task_id(FunctionCallInfo fcinfo)
-{
-	if (PG_ARGISNULL(1))
-		arguments_null(fcinfo, "id", "Give the id of a task.");
-	return PG_GETARG_INT64(1);
-}
-
 Datum
 fairq_cancel(PG_FUNCTION_ARGS)
 {
@@ -469,7 +444,7 @@ fairq_cancel(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	id = task_id(fcinfo);
+	id = arguments_id(fcinfo);
 	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
 	done = remove_cancel(rel, info, id);
 	relation_close(rel, NoLock);
@@ -486,37 +461,55 @@ fairq_revive(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	id = task_id(fcinfo);
+	id = arguments_id(fcinfo);
 	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_SELECT | ACL_UPDATE, &rel);
 	revived = remove_revive(rel, info, id);
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(revived);
 }
 
-static int64
-revive_tasks(FunctionCallInfo fcinfo, const text *group)
+/*
+ * Have a verb go through the tasks of a queue, or of the group that argument 1
+ * names.  Returns how many there were.
+ */
+static Datum
+go_through(FunctionCallInfo fcinfo, AclMode privileges,
+		   int64 (*verb) (Relation rel, QueueInfo *info, const text *group))
 {
+	text	   *group;
 	Relation	rel;
-	QueueInfo  *info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock,
-								  ACL_SELECT | ACL_UPDATE, &rel);
-	int64		revived = remove_revive_all(rel, info, group);
+	QueueInfo  *info;
+	int64		n;
 
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	group = PG_NARGS() > 1 ? arguments_group(fcinfo, 1) : NULL;
+	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, privileges, &rel);
+	n = verb(rel, info, group);
 	relation_close(rel, NoLock);
-	return revived;
+	PG_RETURN_INT64(n);
 }
 
 Datum
 fairq_revive_group(PG_FUNCTION_ARGS)
 {
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	PG_RETURN_INT64(revive_tasks(fcinfo, arguments_group(fcinfo, 1)));
+	return go_through(fcinfo, ACL_SELECT | ACL_UPDATE, remove_revive_all);
 }
 
 Datum
 fairq_revive_all(PG_FUNCTION_ARGS)
 {
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	PG_RETURN_INT64(revive_tasks(fcinfo, NULL));
+	return go_through(fcinfo, ACL_SELECT | ACL_UPDATE, remove_revive_all);
+}
+
+Datum
+fairq_purge(PG_FUNCTION_ARGS)
+{
+	return go_through(fcinfo, ACL_DELETE, remove_purge);
+}
+
+Datum
+fairq_purge_group(PG_FUNCTION_ARGS)
+{
+	return go_through(fcinfo, ACL_DELETE, remove_purge);
 }

@@ -24,18 +24,12 @@
 #include "shmem/queue_state.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
+#include "sql/result_rows.h"
 #include "storage/recovery.h"
 
 PG_FUNCTION_INFO_V1(fairq_stats_of_groups);
 PG_FUNCTION_INFO_V1(fairq_stats_of_subgroups);
 PG_FUNCTION_INFO_V1(fairq_group_id);
-
-static int
-compare_groups(const void *a, const void *b)
-{
-	return memcmp(((const GroupInfo *) a)->hash, ((const GroupInfo *) b)->hash,
-				  sizeof(((GroupInfo *) 0)->hash));
-}
 
 /* Make one of the infos of a group in two of its classes. */
 static void
@@ -53,47 +47,6 @@ merge_infos(GroupInfo *to, const GroupInfo *from)
 	to->run_time += from->run_time;
 	if (to->limit == NO_LIMIT)
 		to->limit = from->limit;
-}
-
-/* The hash of a group, and where its info is: sorted in place of the infos. */
-typedef struct GroupPlace
-{
-	uint64		hash[2];
-	int			at;
-} GroupPlace;
-
-static int
-compare_places(const void *a, const void *b)
-{
-	return memcmp(((const GroupPlace *) a)->hash, ((const GroupPlace *) b)->hash,
-				  sizeof(((GroupPlace *) 0)->hash));
-}
-
-/*
- * Make one of a group's classes.  Returns how many groups there are; kept says
- * where they are among the infos.
- */
-static int
-merge_classes(GroupInfo *infos, int n, int *kept)
-{
-	GroupPlace *places = palloc_array(GroupPlace, Max(n, 1));
-	int			count = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		memcpy(places[i].hash, infos[i].hash, sizeof(places[i].hash));
-		places[i].at = i;
-	}
-	qsort(places, n, sizeof(GroupPlace), compare_places);
-	for (int i = 0; i < n; i++)
-	{
-		if (i > 0 && compare_places(&places[i - 1], &places[i]) == 0)
-			merge_infos(&infos[kept[count - 1]], &infos[places[i].at]);
-		else
-			kept[count++] = places[i].at;
-	}
-	pfree(places);
-	return count;
 }
 
 static inline bool
@@ -219,7 +172,7 @@ find_dues(QueueState *state, GroupInfo *infos, int n)
 			virtual_time_compare(queue_order_virtual_time(order), info->finish) <= 0;
 
 		info->weight = info->limit == NO_LIMIT ? state->limits.defaults.weight :
-			limit_table_weight(info->limit);
+			limit_entry_weight(info->limit);
 		info->due = info->all_served = 0;
 		if (info->known)
 			info->all_served = Max((waits ? now : info->leased_cost) - info->since_cost,
@@ -229,15 +182,6 @@ find_dues(QueueState *state, GroupInfo *infos, int n)
 	for (int class = 0; class < state->classes; class++)
 		share_out(infos, n, class, dues);
 	pfree(dues);
-}
-
-static Datum
-usecs_to_interval(int64 usecs)
-{
-	Interval   *interval = palloc0(sizeof(Interval));
-
-	interval->time = usecs;
-	return IntervalPGetDatum(interval);
 }
 
 /* The key of a group, or its beginning. */
@@ -258,93 +202,64 @@ copy_limit(const GroupInfo *info, const LimitSettings *defaults, LimitInfo *limi
 {
 	if (info->limit != NO_LIMIT)
 	{
-		limit_table_copy(info->limit, limit);
+		limit_entry_copy(info->limit, limit);
 		return;
 	}
 	memset(limit, 0, sizeof(LimitInfo));
 	limit->settings = *defaults;
 }
 
-/* From weight on: the limits of a group or a subgroup. */
+/* The columns of the limits of a group or a subgroup, from weight to paused. */
 static void
-put_limit(const LimitInfo *limit, Datum *values, bool *nulls)
+add_limit(ResultRow *row, const LimitInfo *limit)
 {
 	const LimitSettings *settings = &limit->settings;
+	bool		rated = settings->rate != 0;
 
-	values[0] = Float4GetDatum(settings->weight);
-	values[1] = Int32GetDatum(settings->max_leased);
-	nulls[1] = (settings->max_leased == 0);
-	values[2] = Float4GetDatum(settings->rate);
-	values[3] = Int32GetDatum(settings->burst);
-	values[4] = Float8GetDatum(limit->tokens);
-	nulls[2] = nulls[3] = nulls[4] = (settings->rate == 0);
-	values[5] = BoolGetDatum(settings->paused);
+	result_rows_add(row, Float4GetDatum(settings->weight));
+	result_rows_add_if(row, settings->max_leased != 0, Int32GetDatum(settings->max_leased));
+	result_rows_add_if(row, rated, Float4GetDatum(settings->rate));
+	result_rows_add_if(row, rated, Int32GetDatum(settings->burst));
+	result_rows_add_if(row, rated, Float8GetDatum(limit->tokens));
+	result_rows_add(row, BoolGetDatum(settings->paused));
 }
 
-static void
-put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
+/*
+ * Are the groups of a queue known?  They may be although it is locked.  On a
+ * standby nothing is counted.
+ */
+static bool
+knows_groups(const VisibleQueue *queue)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	GroupInfo  *infos;
-	int			n = groups_list(state, false, &infos);
-	LimitInfo  *limits = palloc(Max(n, 1) * sizeof(LimitInfo));
-	int		   *kept = palloc_array(int, Max(n, 1));
-	double		weights = 0;
-
-	n = groups_part(infos, n);
-	find_dues(state, infos, n);
-	n = merge_classes(infos, n, kept);
-	for (int i = 0; i < n; i++)
-	{
-		copy_limit(&infos[kept[i]], &state->limits.defaults, &limits[i]);
-		if (has_work(&infos[kept[i]]))
-			weights += limits[i].settings.weight;
-	}
-	for (int i = 0; i < n; i++)
-	{
-		GroupInfo  *info = &infos[kept[i]];
-		Datum		values[20];
-		bool		nulls[20] = {false};
-		bool		known = info->all_served > 0;
-		double		share = known ? info->served_cost / info->all_served : 0;
-		double		expected = known ? info->due / info->all_served :
-			limits[i].settings.weight / weights;
-
-		if (!has_work(info))
-			continue;
-		values[0] = CStringGetTextDatum(name);
-		values[1] = key_of(info);
-		values[2] = Int64GetDatum(info->ready);
-		values[3] = Int64GetDatum(info->overflow);
-		values[4] = Int64GetDatum(info->leased);
-		put_limit(&limits[i], values + 5, nulls + 5);
-		values[11] = Int64GetDatum((int64) info->served);
-		values[12] = Float8GetDatum(info->served_cost);
-		values[13] = Float8GetDatum(share);
-		values[14] = Float8GetDatum(expected);
-		values[15] = Float8GetDatum(share - expected);
-		nulls[13] = !known;
-		nulls[14] = (state->classes == 1);	/* no shares but under policy fair */
-		nulls[15] = nulls[13] || nulls[14];
-		values[16] = usecs_to_interval(Max(now - info->head_time, 0));
-		nulls[16] = (info->ready == 0);
-		values[17] = usecs_to_interval(info->run_time);
-		values[18] = Float8GetDatum(info->all_served);
-		values[19] = UUIDPGetDatum(&info->id);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-	}
-	pfree(infos);
-	pfree(limits);
-	pfree(kept);
+	if (RecoveryInProgress() || queue->state == NULL)
+		return false;
+	if (queue->info == NULL)
+		return queue->state->recovery.groups == QUEUE_KNOWN;
+	recovery_tags(queue->rel, queue->info);
+	return true;
 }
 
-/* A subgroup, the group it is of, and what it may have. */
-typedef struct Subgroup
+/* A group, or a subgroup, in all of its classes. */
+typedef struct GroupRow
 {
-	GroupInfo	info;
-	const GroupInfo *group;
+	uint64		hash[4];		/* of the group of a subgroup, else 0; its own */
+	const GroupInfo *group;		/* of a subgroup; else NULL */
+	GroupInfo  *info;
 	LimitInfo	limit;
-} Subgroup;
+} GroupRow;
+
+static int
+compare_rows(const void *a, const void *b)
+{
+	return memcmp(((const GroupRow *) a)->hash, ((const GroupRow *) b)->hash,
+				  sizeof(((GroupRow *) 0)->hash));
+}
+
+static bool
+same_group(const GroupRow *a, const GroupRow *b)
+{
+	return a->hash[0] == b->hash[0] && a->hash[1] == b->hash[1];
+}
 
 static int
 compare_numbers(const void *a, const void *b)
@@ -355,144 +270,162 @@ compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Those of a group, each with its classes one after the other. */
-static int
-compare_subgroups(const void *a, const void *b)
-{
-	const Subgroup *x = a;
-	const Subgroup *y = b;
-	int			order = compare_groups(x->group, y->group);
-
-	return order != 0 ? order : compare_groups(&x->info, &y->info);
-}
-
 /*
- * The subgroups among n infos, with their groups, those of a group one after
- * the other; and of each one only.  Those are left out whose groups have gone
- * while they were listed.  Returns how many.
+ * The rows of the groups among n infos, or of their subgroups; those of a group
+ * one after the other.  Left out are subgroups whose groups have gone while
+ * they were listed.  Returns how many.  It is rows that are sorted, for infos
+ * are much larger.
  */
 static int
-find_subgroups(QueueState *state, GroupInfo *infos, int n, Subgroup *found)
+make_rows(QueueState *state, GroupInfo *infos, int n, bool subgroups, GroupRow *rows)
 {
 	int			groups = groups_part(infos, n);
 	int			count = 0;
 	int			kept = 0;
 
-	qsort(infos, groups, sizeof(GroupInfo), compare_numbers);
-	for (int i = groups; i < n; i++)
+	if (subgroups)
+		qsort(infos, groups, sizeof(GroupInfo), compare_numbers);
+	else
+		find_dues(state, infos, groups);
+	for (int i = subgroups ? groups : 0; i < (subgroups ? n : groups); i++)
 	{
 		GroupInfo	key = {.number = infos[i].above};
+		GroupRow   *row = &rows[count];
 
-		found[count].info = infos[i];
-		found[count].group = bsearch(&key, infos, groups, sizeof(GroupInfo), compare_numbers);
-		count += (found[count].group != NULL);
+		memset(row, 0, sizeof(GroupRow));
+		row->info = &infos[i];
+		memcpy(row->hash + 2, infos[i].hash, sizeof(infos[i].hash));
+		if (subgroups)
+		{
+			row->group = bsearch(&key, infos, groups, sizeof(GroupInfo), compare_numbers);
+			if (row->group == NULL)
+				continue;
+			memcpy(row->hash, row->group->hash, sizeof(row->group->hash));
+		}
+		count++;
 	}
-	qsort(found, count, sizeof(Subgroup), compare_subgroups);
+	qsort(rows, count, sizeof(GroupRow), compare_rows);
 	for (int i = 0; i < count; i++)
 	{
-		if (kept > 0 && compare_subgroups(&found[kept - 1], &found[i]) == 0)
-			merge_infos(&found[kept - 1].info, &found[i].info);
+		if (kept > 0 && compare_rows(&rows[kept - 1], &rows[i]) == 0)
+			merge_infos(rows[kept - 1].info, rows[i].info);
 		else
-			found[kept++] = found[i];
+			rows[kept++] = rows[i];
 	}
 	for (int i = 0; i < kept; i++)
-		copy_limit(&found[i].info, &state->limits.subgroup_defaults, &found[i].limit);
+		copy_limit(rows[i].info, subgroups ? &state->limits.subgroup_defaults :
+				   &state->limits.defaults, &rows[i].limit);
 	return kept;
+}
+/*
+ * The share of a group of what its class has served while it had work, and what
+ * was due to it, or would be by weight among those with work.
+ */
+static void
+put_group(ReturnSetInfo *rsinfo, const VisibleQueue *queue, const GroupRow *group,
+		  double served, double weights)
+{
+	const GroupInfo *info = group->info;
+	ResultRow	row = {0};
+	bool		known = info->all_served > 0;
+	bool		fair = queue->state->classes > 1;	/* else there are no shares */
+	double		share = known ? info->served_cost / info->all_served : 0;
+	double		expected = known ? info->due / info->all_served :
+		group->limit.settings.weight / weights;
+	TimestampTz now = GetCurrentTimestamp();
+
+	result_rows_add(&row, CStringGetTextDatum(queue->name));
+	result_rows_add(&row, key_of(info));
+	result_rows_add(&row, Int64GetDatum(info->ready));
+	result_rows_add(&row, Int64GetDatum(info->overflow));
+	result_rows_add(&row, Int64GetDatum(info->leased));
+	add_limit(&row, &group->limit);
+	result_rows_add(&row, Int64GetDatum((int64) info->served));
+	result_rows_add(&row, Float8GetDatum(info->served_cost));
+	result_rows_add_if(&row, known, Float8GetDatum(share));
+	result_rows_add_if(&row, fair, Float8GetDatum(expected));
+	result_rows_add_if(&row, known && fair, Float8GetDatum(share - expected));
+	result_rows_add_usecs(&row, info->ready != 0, Max(now - info->head_time, 0));
+	result_rows_add_usecs(&row, true, info->run_time);
+	result_rows_add(&row, Float8GetDatum(info->all_served));
+	result_rows_add(&row, UUIDPGetDatum(&info->id));
+	result_rows_end(&row, rsinfo);
 }
 
 /*
- * One subgroup, of whose group all were served so much, and those with work
- * have so much weight.
+ * The share of a subgroup of what its group was served, and by weight among
+ * those with work.
  */
 static void
-put_subgroup(ReturnSetInfo *rsinfo, const char *name, const Subgroup *subgroup,
+put_subgroup(ReturnSetInfo *rsinfo, const VisibleQueue *queue, const GroupRow *subgroup,
 			 double served, double weights)
 {
-	const GroupInfo *info = &subgroup->info;
-	Datum		values[18];
-	bool		nulls[18] = {false};
+	const GroupInfo *info = subgroup->info;
+	ResultRow	row = {0};
 
-	values[0] = CStringGetTextDatum(name);
-	values[1] = key_of(subgroup->group);
-	values[2] = key_of(info);
-	values[3] = Int64GetDatum((int64) info->overflow + info->ready);
-	values[4] = Int64GetDatum(info->leased);
-	put_limit(&subgroup->limit, values + 5, nulls + 5);
-	values[11] = Int64GetDatum((int64) info->served);
-	values[12] = Float8GetDatum(info->served_cost);
-	nulls[13] = (served <= 0);
-	values[13] = Float8GetDatum(nulls[13] ? 0 : info->served_cost / served);
-	values[14] = Float8GetDatum(subgroup->limit.settings.weight / weights);
-	values[15] = usecs_to_interval(info->run_time);
-	values[16] = UUIDPGetDatum(&subgroup->group->id);
-	values[17] = UUIDPGetDatum(&info->id);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	result_rows_add(&row, CStringGetTextDatum(queue->name));
+	result_rows_add(&row, key_of(subgroup->group));
+	result_rows_add(&row, key_of(info));
+	result_rows_add(&row, Int64GetDatum((int64) info->overflow + info->ready));
+	result_rows_add(&row, Int64GetDatum(info->leased));
+	add_limit(&row, &subgroup->limit);
+	result_rows_add(&row, Int64GetDatum((int64) info->served));
+	result_rows_add(&row, Float8GetDatum(info->served_cost));
+	result_rows_add_if(&row, served > 0, Float8GetDatum(info->served_cost / served));
+	result_rows_add(&row, Float8GetDatum(subgroup->limit.settings.weight / weights));
+	result_rows_add_usecs(&row, true, info->run_time);
+	result_rows_add(&row, UUIDPGetDatum(&subgroup->group->id));
+	result_rows_add(&row, UUIDPGetDatum(&info->id));
+	result_rows_end(&row, rsinfo);
 }
 
+/*
+ * The groups of a queue that have work, or the subgroups of each group: a row
+ * says what part it has of what all of them were served, and of the weight of
+ * those that have work.
+ */
 static void
-put_subgroups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
+put_level(ReturnSetInfo *rsinfo, const VisibleQueue *queue, bool subgroups)
 {
 	GroupInfo  *infos;
-	int			n = groups_list(state, false, &infos);
-	Subgroup   *subgroups = MemoryContextAllocHuge(CurrentMemoryContext,
-												   Max(n, 1) * sizeof(Subgroup));
+	GroupRow   *rows;
+	int			n;
 	int			end;
 
-	n = find_subgroups(state, infos, n, subgroups);
+	if (!knows_groups(queue))
+		return;
+	n = groups_list(queue->state, false, &infos);
+	rows = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(GroupRow));
+	n = make_rows(queue->state, infos, n, subgroups, rows);
 	for (int first = 0; first < n; first = end)
 	{
 		double		served = 0;
 		double		weights = 0;
 
-		for (end = first; end < n &&
-			 compare_groups(subgroups[first].group, subgroups[end].group) == 0; end++)
+		for (end = first; end < n && same_group(&rows[first], &rows[end]); end++)
 		{
-			served += subgroups[end].info.served_cost;
-			if (has_work(&subgroups[end].info))
-				weights += subgroups[end].limit.settings.weight;
+			served += rows[end].info->served_cost;
+			if (has_work(rows[end].info))
+				weights += rows[end].limit.settings.weight;
 		}
 		for (int i = first; i < end; i++)
-			if (has_work(&subgroups[i].info))
-				put_subgroup(rsinfo, name, &subgroups[i], served, weights);
+			if (has_work(rows[i].info))
+				(subgroups ? put_subgroup : put_group) (rsinfo, queue, &rows[i], served, weights);
 	}
-	pfree(subgroups);
+	pfree(rows);
 	pfree(infos);
 }
 
-/* What a queue has for a view. */
-typedef void (*PutStats) (ReturnSetInfo *rsinfo, const char *name, QueueState *state);
-
-/* Of all queues that the caller may look at. */
 static void
-put_visible(FunctionCallInfo fcinfo, PutStats put)
+put_groups(ReturnSetInfo *rsinfo, const VisibleQueue *queue)
 {
-	ListCell   *lc;
+	put_level(rsinfo, queue, false);
+}
 
-	arguments_require_preload(fcinfo);
-	InitMaterializedSRF(fcinfo, 0);
-
-	/* On a standby nothing is counted. */
-	if (RecoveryInProgress())
-		return;
-	foreach(lc, visible_queues_list())
-	{
-		Relation	rel;
-		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
-
-		if (info == NULL)
-		{
-			/* Locked: the groups that are known are known without it. */
-			QueueState *state = queue_state_find(lfirst_oid(lc));
-			char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
-
-			if (queue != NULL && state != NULL && state->recovery.groups == QUEUE_KNOWN)
-				put((ReturnSetInfo *) fcinfo->resultinfo, queue, state);
-			continue;
-		}
-		recovery_tags(rel, info);
-		put((ReturnSetInfo *) fcinfo->resultinfo, info->name, info->state);
-		relation_close(rel, AccessShareLock);
-	}
+static void
+put_subgroups(ReturnSetInfo *rsinfo, const VisibleQueue *queue)
+{
+	put_level(rsinfo, queue, true);
 }
 
 /*
@@ -501,8 +434,7 @@ put_visible(FunctionCallInfo fcinfo, PutStats put)
 Datum
 fairq_stats_of_groups(PG_FUNCTION_ARGS)
 {
-	put_visible(fcinfo, put_groups);
-	return (Datum) 0;
+	return visible_queues_rows(fcinfo, put_groups);
 }
 
 /*
@@ -511,8 +443,7 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 Datum
 fairq_stats_of_subgroups(PG_FUNCTION_ARGS)
 {
-	put_visible(fcinfo, put_subgroups);
-	return (Datum) 0;
+	return visible_queues_rows(fcinfo, put_subgroups);
 }
 
 /*

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * stat_queues.c
- *	  The functions behind the views: figures of queues, buckets and leases, and
- *	  finished tasks.
+ *	  The functions behind the views: figures of queues, of the names of tasks, of
+ *	  buckets and leases, and finished tasks.
  *
  * They show the queues that the caller may read, and all of them to members of
  * pg_monitor.
@@ -33,48 +33,49 @@
 
 PG_FUNCTION_INFO_V1(fairq_stats_of_queues);
 PG_FUNCTION_INFO_V1(fairq_histograms_of_queues);
+PG_FUNCTION_INFO_V1(fairq_stats_of_names);
+PG_FUNCTION_INFO_V1(fairq_histograms_of_names);
 PG_FUNCTION_INFO_V1(fairq_reset_stats);
 PG_FUNCTION_INFO_V1(fairq_stats_of_buckets);
 PG_FUNCTION_INFO_V1(fairq_live_leases);
 PG_FUNCTION_INFO_V1(fairq_done_of_queues);
 
+/* What is shown of waits and runs, and of payloads. */
+static const double quantiles[] = {0.5, 0.95, 0.99, 1.0};
+
+#define QUANTILES_OF_TIMES	3
+
+/* Those of n waits or runs. */
+static void
+add_times(ResultRow *row, int64 n, const int64 *found)
+{
+	for (int i = 0; i < QUANTILES_OF_TIMES; i++)
+		result_rows_add_usecs(row, n > 0, n > 0 ? found[i] : 0);
+}
+
 /*
  * Rates, quantiles of waits and runs, and sizes of payloads: 13 columns.
  */
 static void
-put_figures(QueueState *state, Datum *values, bool *nulls)
+add_figures(ResultRow *row, QueueState *state)
 {
-	static const double quantiles[] = {0.5, 0.95, 0.99, 1.0};
 	TimestampTz now = GetCurrentTimestamp();
-	int64		found[lengthof(quantiles)];
+	int64		found[lengthof(quantiles)] = {0};
 	int64		n;
 
 	for (int i = 0; i < STATS_RATES; i++)
-		values[i] = Float8GetDatum(stats_rate(state, i, now));
+		result_rows_add(row, Float8GetDatum(stats_rate(state, i, now)));
 	for (int h = STATS_WAIT; h <= STATS_RUN; h++)
 	{
-		n = stats_quantiles(state, h, quantiles, 3, found);
-		for (int i = 0; i < 3; i++)
-		{
-			Interval   *interval = palloc0(sizeof(Interval));
-			int			at = STATS_RATES + h * 3 + i;
-
-			nulls[at] = (n == 0);
-			if (n > 0)
-				interval->time = found[i];
-			values[at] = IntervalPGetDatum(interval);
-		}
+		n = stats_quantiles(state, h, quantiles, QUANTILES_OF_TIMES, found);
+		add_times(row, n, found);
 	}
-
-	n = stats_quantiles(state, STATS_PAYLOAD, quantiles, 4, found);
-	for (int i = 9; i < 13; i++)
-		nulls[i] = (n == 0);
-	if (n == 0)
-		return;
-	values[9] = Int64GetDatum(queue_state_counter(state, QUEUE_PAYLOAD_BYTES) / n);
-	values[10] = Int64GetDatum(found[0]);
-	values[11] = Int64GetDatum(found[1]);
-	values[12] = Int64GetDatum(found[3]);
+	n = stats_quantiles(state, STATS_PAYLOAD, quantiles, lengthof(quantiles), found);
+	result_rows_add_if(row, n > 0, Int64GetDatum(queue_state_counter(state, QUEUE_PAYLOAD_BYTES) /
+												 Max(n, 1)));
+	result_rows_add_if(row, n > 0, Int64GetDatum(found[0]));
+	result_rows_add_if(row, n > 0, Int64GetDatum(found[1]));
+	result_rows_add_if(row, n > 0, Int64GetDatum(found[3]));
 }
 
 /*
@@ -94,6 +95,14 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* A column of so many tasks; depths: NULL if not known. */
+static void
+add_depth(ResultRow *row, const int64 *depths, int depth, int leased)
+{
+	result_rows_add_if(row, depths != NULL,
+					   Int64GetDatum(depths == NULL ? 0 : Max(depths[depth] - leased, 0)));
+}
+
 /*
  * One row of queue_stats.  depths, oldest: NULL if not known.
  */
@@ -101,65 +110,62 @@ static void
 put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		  const int64 *depths, const TimestampTz *oldest)
 {
-	Datum		values[35] = {0};
-	bool		nulls[35];
+	ResultRow	row = {0};
 	int			leased;
 	int			of_overflow;
 
-	memset(nulls, true, sizeof(nulls));
-	values[0] = CStringGetTextDatum(name);
-	nulls[0] = false;
-	if (state != NULL)
+	result_rows_add(&row, CStringGetTextDatum(name));
+	if (state == NULL)
 	{
-		leased = leases_count(queue_state_number(state), &of_overflow);
-		memset(nulls, false, sizeof(nulls));
-		for (int i = 1; i <= 6; i++)
-			nulls[i] = (depths == NULL);
-		if (depths != NULL)
-		{
-			/* Of the overflow: their rows say so when they are leased, too. */
-			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - (leased - of_overflow), 0));
-			values[3] = Int64GetDatum(depths[QUEUE_SCHEDULED]);
-			values[4] = Int64GetDatum(Max(depths[QUEUE_OVERFLOW] - of_overflow, 0));
-			values[5] = Int64GetDatum(depths[QUEUE_HELD]);
-			values[6] = Int64GetDatum(depths[QUEUE_DEAD]);
-		}
-		values[2] = Int64GetDatum(leased);
-		nulls[2] = false;
-		nulls[7] = (oldest == NULL);
-		if (oldest != NULL)
-			values[7] = DirectFunctionCall2(timestamp_mi,
-											TimestampTzGetDatum(GetCurrentTimestamp()),
-											TimestampTzGetDatum(*oldest));
-		for (int i = QUEUE_ENQUEUED; i <= QUEUE_SWEPT; i++)
-			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
-		put_figures(state, values + 17, nulls + 17);
-		values[30] = TimestampTzGetDatum(state->tallies.since);
-		values[31] = Int64GetDatum(queue_state_counter(state, QUEUE_EXPIRED_TASKS));
-		values[32] = Int64GetDatum(queue_state_counter(state, QUEUE_DEDUPLICATED));
-		values[33] = Int64GetDatum(queue_state_counter(state, QUEUE_SNOOZED));
-		values[34] = Int64GetDatum(queue_state_counter(state, QUEUE_NEAR_END));
+		while (row.n < rsinfo->setDesc->natts)
+			result_rows_add_if(&row, false, (Datum) 0);
+		result_rows_end(&row, rsinfo);
+		return;
 	}
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	leased = leases_count(queue_state_number(state), &of_overflow);
+	/* Of the overflow: their rows say so when they are leased, too. */
+	add_depth(&row, depths, QUEUE_ADDRESSED, leased - of_overflow);
+	result_rows_add(&row, Int64GetDatum(leased));
+	add_depth(&row, depths, QUEUE_SCHEDULED, 0);
+	add_depth(&row, depths, QUEUE_OVERFLOW, of_overflow);
+	add_depth(&row, depths, QUEUE_HELD, 0);
+	add_depth(&row, depths, QUEUE_DEAD, 0);
+	result_rows_add_if(&row, oldest != NULL, oldest == NULL ? (Datum) 0 :
+					   DirectFunctionCall2(timestamp_mi,
+										   TimestampTzGetDatum(GetCurrentTimestamp()),
+										   TimestampTzGetDatum(*oldest)));
+	for (int i = QUEUE_ENQUEUED; i <= QUEUE_SWEPT; i++)
+		result_rows_add(&row, Int64GetDatum(queue_state_counter(state, i)));
+	add_figures(&row, state);
+	result_rows_add(&row, TimestampTzGetDatum(state->tallies.since));
+	result_rows_add(&row, Int64GetDatum(queue_state_counter(state, QUEUE_EXPIRED_TASKS)));
+	result_rows_add(&row, Int64GetDatum(queue_state_counter(state, QUEUE_DEDUPLICATED)));
+	result_rows_add(&row, Int64GetDatum(queue_state_counter(state, QUEUE_SNOOZED)));
+	result_rows_add(&row, Int64GetDatum(queue_state_counter(state, QUEUE_NEAR_END)));
+	result_rows_end(&row, rsinfo);
 }
 
-/*
- * The row of a queue that is locked, unfit or gone: what shared memory knows.
- */
+/* Of a queue that is locked or unfit: what shared memory knows. */
 static void
-put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
+put_stats(ReturnSetInfo *rsinfo, const VisibleQueue *queue)
 {
-	QueueState *state = queue_state_find(relation);
-	char	   *queue = queue_catalog_name_of(relation);
+	QueueState *state = queue->state;
 	QueueDepths depths;
+	TimestampTz oldest = 0;
 
-	if (queue == NULL)
+	if (queue->info == NULL)
+	{
+		for (int i = QUEUE_FIRST_DEPTH; state != NULL && i < QUEUE_COUNTERS; i++)
+			depths[i] = queue_state_counter(state, i);
+		put_queue(rsinfo, queue->name, state,
+				  state != NULL && state->recovery.groups == QUEUE_KNOWN &&
+				  !RecoveryInProgress() ? depths : NULL, NULL);
 		return;
-	for (int i = QUEUE_FIRST_DEPTH; state != NULL && i < QUEUE_COUNTERS; i++)
-		depths[i] = queue_state_counter(state, i);
-	put_queue(rsinfo, queue, state,
-			  state != NULL && state->recovery.groups == QUEUE_KNOWN && !RecoveryInProgress() ?
-			  depths : NULL, NULL);
+	}
+	recovery_depths(queue->rel, queue->info, depths);
+	recovery_classes(queue->rel, queue->info);
+	put_queue(rsinfo, queue->name, state, depths,
+			  inspect_tasks_oldest_ready(queue->rel, queue->info, &oldest) ? &oldest : NULL);
 }
 
 /*
@@ -168,57 +174,45 @@ put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
 Datum
 fairq_stats_of_queues(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	ListCell   *lc;
-
-	arguments_require_preload(fcinfo);
-	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, visible_queues_list())
-	{
-		Relation	rel;
-		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
-		QueueDepths depths;
-		TimestampTz oldest = 0;
-
-		if (info == NULL)
-		{
-			put_locked_queue(rsinfo, lfirst_oid(lc));
-			continue;
-		}
-		recovery_depths(rel, info, depths);
-		recovery_classes(rel, info);
-		put_queue(rsinfo, info->name, info->state, depths,
-				  inspect_tasks_oldest_ready(rel, info, &oldest) ? &oldest : NULL);
-		relation_close(rel, AccessShareLock);
-	}
-	return (Datum) 0;
+	return visible_queues_rows(fcinfo, put_stats);
 }
 
-/* The rows of one queue: for each bound those of waits and of runs. */
+/*
+ * The rows of a histogram: for each bound how many values are below it, and
+ * their sum.  They begin with the columns that row has.
+ */
 static void
-put_histograms(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
+put_histogram(ReturnSetInfo *rsinfo, ResultRow *row, StatsHistogram histogram,
+			  const int64 *counts, double sum)
 {
-	static const char *const kinds[] = {"wait", "run"};
+	int			before = row->n;
 
-	for (int h = STATS_WAIT; h <= STATS_RUN; h++)
+	for (int i = 0; i <= STATS_BOUNDS; i++)
+	{
+		row->n = before;
+		result_rows_add(row, CStringGetTextDatum(histogram == STATS_WAIT ? "wait" : "run"));
+		result_rows_add(row, Float8GetDatum(i == STATS_BOUNDS ? get_float8_infinity() :
+											ldexp(1, stats_bound_power(i)) / USECS_PER_SEC));
+		result_rows_add(row, Int64GetDatum(counts[i]));
+		result_rows_add(row, Float8GetDatum(sum));
+		result_rows_end(row, rsinfo);
+	}
+	row->n = before;
+}
+
+static void
+put_histograms(ReturnSetInfo *rsinfo, const VisibleQueue *queue)
+{
+	ResultRow	row = {0};
+
+	result_rows_add(&row, CStringGetTextDatum(queue->name));
+	for (int h = STATS_WAIT; queue->state != NULL && h <= STATS_RUN; h++)
 	{
 		int64		counts[STATS_BOUNDS + 1];
 		double		sum;
 
-		counts[STATS_BOUNDS] = stats_below_bounds(state, h, counts, &sum);
-		for (int i = 0; i <= STATS_BOUNDS; i++)
-		{
-			Datum		values[5];
-			bool		nulls[5] = {false};
-
-			values[0] = CStringGetTextDatum(name);
-			values[1] = CStringGetTextDatum(kinds[h]);
-			values[2] = Float8GetDatum(i == STATS_BOUNDS ? get_float8_infinity() :
-									   ldexp(1, stats_bound_power(i)) / USECS_PER_SEC);
-			values[3] = Int64GetDatum(counts[i]);
-			values[4] = Float8GetDatum(sum);
-			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-		}
+		counts[STATS_BOUNDS] = stats_below_bounds(queue->state, h, counts, &sum);
+		put_histogram(rsinfo, &row, h, counts, sum);
 	}
 }
 
@@ -229,30 +223,124 @@ put_histograms(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 Datum
 fairq_histograms_of_queues(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	ListCell   *lc;
+	return visible_queues_rows(fcinfo, put_histograms);
+}
+
+/*
+ * The next name in a queue that the caller may see: in row the columns queue,
+ * name, other.  Returns false if there is none.
+ */
+static bool
+next_name(uint32 *number, NameStats *stats, ResultRow *row)
+{
+	while (name_stats_next(number, stats))
+	{
+		char	   *queue;
+
+		CHECK_FOR_INTERRUPTS();
+		if (stats->database != MyDatabaseId || !visible_queues_may_see(stats->relation))
+			continue;
+		queue = queue_catalog_name_of(stats->relation);
+		if (queue == NULL)
+			continue;
+		row->n = 0;
+		result_rows_add(row, CStringGetTextDatum(queue));
+		result_rows_add_if(row, !stats->other,
+						   PointerGetDatum(cstring_to_text_with_len(stats->name, stats->length)));
+		result_rows_add(row, BoolGetDatum(stats->other));
+		return true;
+	}
+	return false;
+}
+
+/*
+ * fairq_internal.stats_of_names(): one row for each name in a queue.
+ */
+Datum
+fairq_stats_of_names(PG_FUNCTION_ARGS)
+{
+	NameStats	stats;
+	ResultRow	row;
 
 	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, visible_queues_list())
+	for (uint32 number = 0; next_name(&number, &stats, &row);)
 	{
-		Relation	rel;
-		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
-
-		if (info == NULL)
+		for (int i = 0; i < NAME_COUNTERS; i++)
+			result_rows_add(&row, Int64GetDatum(stats.counters[i]));
+		for (int h = STATS_WAIT; h <= STATS_RUN; h++)
 		{
-			/* Locked, or unfit: it needs no look at the table. */
-			QueueState *state = queue_state_find(lfirst_oid(lc));
-			char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
+			int64		found[QUANTILES_OF_TIMES];
+			int64		n = name_stats_quantiles(&stats, h, quantiles, QUANTILES_OF_TIMES, found);
 
-			if (queue != NULL && state != NULL)
-				put_histograms(rsinfo, queue, state);
-			continue;
+			add_times(&row, n, found);
 		}
-		put_histograms(rsinfo, info->name, info->state);
-		relation_close(rel, AccessShareLock);
+		result_rows_end(&row, (ReturnSetInfo *) fcinfo->resultinfo);
 	}
 	return (Datum) 0;
+}
+
+/*
+ * fairq_internal.histograms_of_names(): what others can add up of how long the
+ * tasks of a name wait and run.
+ */
+Datum
+fairq_histograms_of_names(PG_FUNCTION_ARGS)
+{
+	NameStats	stats;
+	ResultRow	row;
+
+	arguments_require_preload(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+	for (uint32 number = 0; next_name(&number, &stats, &row);)
+	{
+		for (int h = STATS_WAIT; h <= STATS_RUN; h++)
+		{
+			int64		counts[STATS_BOUNDS + 1];
+			double		sum;
+
+			counts[STATS_BOUNDS] = name_stats_below_bounds(&stats, h, counts, &sum);
+			put_histogram((ReturnSetInfo *) fcinfo->resultinfo, &row, h, counts, sum);
+		}
+	}
+	return (Datum) 0;
+}
+
+static void
+put_buckets(ReturnSetInfo *rsinfo, const VisibleQueue *queue)
+{
+	QueueState *state = queue->state;
+
+	if (queue->info == NULL)
+		return;
+	recovery_classes(queue->rel, queue->info);
+	for (int class = 0; class < state->classes; class++)
+	{
+		const LaneSet *set = &state->orders[class].lanes;
+		Lane	   *lane;
+
+		for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
+		{
+			LaneEntry	entries[LANE_WINDOW];
+			FairqAddress *frontier = palloc(sizeof(FairqAddress));
+			FairqAddress *next = palloc(sizeof(FairqAddress));
+			bool		complete;
+			ResultRow	row = {0};
+			int			n = lanes_copy_window(lane, entries, frontier, &complete);
+
+			if (n > 0)
+				lanes_entry_address(lane, &entries[0], next);
+			result_rows_add(&row, CStringGetTextDatum(queue->name));
+			result_rows_add(&row, Int32GetDatum(b));
+			result_rows_add(&row, Int32GetDatum(class));
+			result_rows_add(&row, Int32GetDatum(n));
+			result_rows_add(&row, BoolGetDatum(complete));
+			result_rows_add_if(&row, n > 0, FairqAddressPGetDatum(next));
+			result_rows_add_if(&row, !complete && frontier->block != PG_INT64_MIN,
+							   FairqAddressPGetDatum(frontier));
+			result_rows_end(&row, rsinfo);
+		}
+	}
 }
 
 /*
@@ -261,51 +349,7 @@ fairq_histograms_of_queues(PG_FUNCTION_ARGS)
 Datum
 fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	ListCell   *lc;
-
-	arguments_require_preload(fcinfo);
-	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, visible_queues_list())
-	{
-		Relation	rel;
-		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
-
-		if (info == NULL)
-			continue;
-		recovery_classes(rel, info);
-		for (int class = 0; class < info->state->classes; class++)
-		{
-			const LaneSet *set = &info->state->orders[class].lanes;
-			Lane	   *lane;
-
-			for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
-			{
-				LaneEntry	entries[LANE_WINDOW];
-				FairqAddress *frontier = palloc(sizeof(FairqAddress));
-				FairqAddress *next = palloc(sizeof(FairqAddress));
-				bool		complete;
-				Datum		values[7];
-				bool		nulls[7] = {false};
-				int			n = lanes_copy_window(lane, entries, frontier, &complete);
-
-				values[0] = CStringGetTextDatum(info->name);
-				values[1] = Int32GetDatum(b);
-				values[2] = Int32GetDatum(class);
-				values[3] = Int32GetDatum(n);
-				values[4] = BoolGetDatum(complete);
-				nulls[5] = (n == 0);
-				if (n > 0)
-					lanes_entry_address(lane, &entries[0], next);
-				values[5] = FairqAddressPGetDatum(next);
-				nulls[6] = complete || frontier->block == PG_INT64_MIN;
-				values[6] = FairqAddressPGetDatum(frontier);
-				tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-			}
-		}
-		relation_close(rel, AccessShareLock);
-	}
-	return (Datum) 0;
+	return visible_queues_rows(fcinfo, put_buckets);
 }
 
 /*
@@ -334,7 +378,6 @@ restore_leases(void)
 Datum
 fairq_live_leases(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	LeaseInfo  *leases;
 	TimestampTz now = GetCurrentTimestamp();
 	int			n;
@@ -346,10 +389,10 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		QueueState *state = queue_state_by_number(leases[i].queue);
-		Datum		values[7];
-		bool		nulls[7] = {false};
+		ResultRow	row = {0};
 		TimestampTz until;
 		pg_uuid_t	receipt;
+		bool		ends;
 		char	   *queue;
 
 		CHECK_FOR_INTERRUPTS();
@@ -360,16 +403,16 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 		if (queue == NULL)
 			continue;
 		leases_to_receipt(&leases[i], &receipt);
-		values[0] = CStringGetTextDatum(queue);
-		values[1] = Int64GetDatum(leases[i].task);
-		values[2] = UUIDPGetDatum(&receipt);
-		nulls[3] = !leases_until(&leases[i], &until);
-		values[3] = TimestampTzGetDatum(until);
-		values[4] = Int32GetDatum(leases[i].attempt);
-		values[5] = CStringGetTextDatum(leases[i].settling ? "settling" :
-										until > now ? "held" : "expired");
-		values[6] = Int32GetDatum(leases[i].pid);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		ends = leases_until(&leases[i], &until);
+		result_rows_add(&row, CStringGetTextDatum(queue));
+		result_rows_add(&row, Int64GetDatum(leases[i].task));
+		result_rows_add(&row, UUIDPGetDatum(&receipt));
+		result_rows_add_if(&row, ends, TimestampTzGetDatum(until));
+		result_rows_add(&row, Int32GetDatum(leases[i].attempt));
+		result_rows_add(&row, CStringGetTextDatum(leases[i].settling ? "settling" :
+												  until > now ? "held" : "expired"));
+		result_rows_add(&row, Int32GetDatum(leases[i].pid));
+		result_rows_end(&row, (ReturnSetInfo *) fcinfo->resultinfo);
 	}
 	return (Datum) 0;
 }

@@ -13,17 +13,16 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
+#include "sql/result_rows.h"
 #include "storage/archive.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
@@ -40,60 +39,35 @@ PG_FUNCTION_INFO_V1(fairq_get_done_task);
 /* What is asked for, and what was found. */
 typedef struct TaskPage
 {
-	Relation	rel;
-	QueueInfo  *info;
-	const char *state;			/* NULL: any */
-	const text *group;			/* NULL: any */
+	RowReader	row;
+	TaskFilter	wanted;
 	int			max_tasks;
 	int			n;
 	Datum	   *ids;
 	int64		last;			/* looked at */
 } TaskPage;
 
-/* A number of things that must be from 1 to max. */
-static int
-number_argument(FunctionCallInfo fcinfo, int number, const char *argument, int max)
+/* How many rows are looked at, and tasks found: arguments from number on. */
+static void
+page_arguments(FunctionCallInfo fcinfo, int number, int *max_rows, int *max_tasks)
 {
-	int			value;
-
-	if (PG_ARGISNULL(number))
-		arguments_null(fcinfo, argument, psprintf("Give a number from 1 to %d.", max));
-	value = PG_GETARG_INT32(number);
-	if (value < 1 || value > max)
-		arguments_invalid(fcinfo, argument, psprintf("%d", value),
-						  psprintf("It must be from 1 to %d.", max));
-	return value;
+	*max_rows = arguments_number(fcinfo, number, "max_rows", 1, PAGE_ROWS,
+								 psprintf("Give a number from 1 to %d.", PAGE_ROWS));
+	*max_tasks = arguments_number(fcinfo, number + 1, "max_tasks", 1, PAGE_TASKS,
+								  psprintf("Give a number from 1 to %d.", PAGE_TASKS));
 }
 
 /* Look at one row. */
 static void
 look_at(TaskPage *page, HeapTuple tuple)
 {
-	QueueInfo  *info = page->info;
-	TupleDesc	tupdesc = RelationGetDescr(page->rel);
-	bool		isnull;
-	Datum		id = heap_getattr(tuple, info->columns[COLUMN_ID], tupdesc, &isnull);
 	LeaseInfo	lease;
 	bool		leased;
 
-	page->last = DatumGetInt64(id);
-	if (page->group != NULL)
-	{
-		Datum		group = heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY], tupdesc, &isnull);
-
-		if (!row_reader_same_text(DatumGetTextPP(group), page->group))
-			return;
-	}
-	if (page->state != NULL)
-	{
-		Datum		state = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
-		bool		addressed = !heap_attisnull(tuple, info->columns[COLUMN_ADDRESS], tupdesc);
-
-		if (strcmp(inspect_tasks_state(info, page->last, DatumGetChar(state), addressed,
-									   &lease, &leased), page->state) != 0)
-			return;
-	}
-	page->ids[page->n++] = Int64GetDatum(page->last);
+	row_reader_take(&page->row, tuple);
+	page->last = DatumGetInt64(row_value(&page->row, COLUMN_ID));
+	if (inspect_tasks_look(&page->row, &page->wanted, &lease, &leased) != NULL)
+		page->ids[page->n++] = Int64GetDatum(page->last);
 }
 
 /* The tasks behind one, by id.  Returns whether there may be more. */
@@ -103,7 +77,7 @@ look_at_rows(TaskPage *page, int64 after, int max_rows)
 	RowScan		scan;
 	HeapTuple	tuple = NULL;
 
-	row_scan_begin_after(&scan, page->rel, page->info, after);
+	row_scan_begin_after(&scan, page->row.rel, page->row.info, after);
 	for (int rows = 0; rows < max_rows && page->n < page->max_tasks; rows++)
 	{
 		tuple = row_scan_next(&scan);
@@ -137,13 +111,13 @@ look_at_leased(TaskPage *page, int64 after, int max_rows)
 
 	for (int i = 0; i < all; i++)
 	{
-		if (leases[i].queue == queue_state_number(page->info->state) && leases[i].task > after)
+		if (leases[i].queue == queue_state_number(page->row.info->state) && leases[i].task > after)
 			ids[n++] = leases[i].task;
 	}
 	qsort(ids, n, sizeof(int64), compare_ids);
 	for (; at < n && at < max_rows && page->n < page->max_tasks; at++)
 	{
-		HeapTuple	tuple = row_scan_task(page->rel, page->info, ids[at]);
+		HeapTuple	tuple = row_scan_task(page->row.rel, page->row.info, ids[at]);
 
 		CHECK_FOR_INTERRUPTS();
 		page->last = ids[at];
@@ -165,33 +139,28 @@ Datum
 fairq_tasks_page(PG_FUNCTION_ARGS)
 {
 	TaskPage	page = {0};
-	TupleDesc	tupdesc;
-	Datum		values[2];
-	bool		nulls[2] = {false};
+	QueueInfo  *info;
+	Relation	rel;
+	ResultRow	row = {0};
 	int64		after = PG_ARGISNULL(1) ? PG_INT64_MIN : PG_GETARG_INT64(1);
 	int			max_rows;
 	bool		more;
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
-	max_rows = number_argument(fcinfo, 2, "max_rows", PAGE_ROWS);
-	page.max_tasks = number_argument(fcinfo, 3, "max_tasks", PAGE_TASKS);
-	page.state = inspect_tasks_wanted(fcinfo, 4);
-	page.group = PG_ARGISNULL(5) ? NULL : PG_GETARG_TEXT_PP(5);
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-
-	page.info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &page.rel);
+	page_arguments(fcinfo, 2, &max_rows, &page.max_tasks);
+	inspect_tasks_wanted(fcinfo, 4, &page.wanted);
+	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	row_reader_begin(&page.row, rel, info);
 	page.ids = palloc_array(Datum, page.max_tasks);
-	more = page.state != NULL && strcmp(page.state, "leased") == 0 ?
+	more = page.wanted.state != NULL && strcmp(page.wanted.state, "leased") == 0 ?
 		look_at_leased(&page, after, max_rows) : look_at_rows(&page, after, max_rows);
-	relation_close(page.rel, NoLock);
+	row_reader_end(&page.row);
+	relation_close(rel, NoLock);
 
-	values[0] = PointerGetDatum(construct_array(page.ids, page.n, INT8OID, sizeof(int64),
-												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	values[1] = Int64GetDatum(page.last);
-	nulls[1] = !more;
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+	result_rows_add(&row, PointerGetDatum(result_rows_array(page.ids, page.n, INT8OID)));
+	result_rows_add_if(&row, more, Int64GetDatum(page.last));
+	return result_rows_composite(&row, fcinfo);
 }
 
 /* The name of the queue in argument 0. */
@@ -210,33 +179,25 @@ Datum
 fairq_done_page(PG_FUNCTION_ARGS)
 {
 	ArchivePage page = {0};
-	TupleDesc	tupdesc;
+	ResultRow	row = {0};
 	char		name[NAMEDATALEN];
-	Datum		values[4];
-	bool		nulls[4] = {false};
 
 	arguments_require_preload(fcinfo);
 	queue_name(fcinfo, name);
 	page.before = PG_ARGISNULL(1) ? DT_NOEND : PG_GETARG_TIMESTAMPTZ(1);
 	page.before_id = PG_ARGISNULL(2) ? PG_INT64_MIN : PG_GETARG_INT64(2);
-	page.max_rows = number_argument(fcinfo, 3, "max_rows", PAGE_ROWS);
-	page.max_tasks = number_argument(fcinfo, 4, "max_tasks", PAGE_TASKS);
+	page_arguments(fcinfo, 3, &page.max_rows, &page.max_tasks);
 	page.outcome = PG_ARGISNULL(5) ? NULL : PG_GETARG_TEXT_PP(5);
 	page.group = PG_ARGISNULL(6) ? NULL : PG_GETARG_TEXT_PP(6);
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	page.times = palloc_array(Datum, page.max_tasks);
 	page.ids = palloc_array(Datum, page.max_tasks);
 	archive_page(name, &page);
 
-	values[0] = PointerGetDatum(construct_array(page.ids, page.n, INT8OID, sizeof(int64),
-												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	values[1] = PointerGetDatum(construct_array(page.times, page.n, TIMESTAMPTZOID, sizeof(int64),
-												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	values[2] = TimestampTzGetDatum(page.last_time);
-	values[3] = Int64GetDatum(page.last_id);
-	nulls[2] = nulls[3] = !page.more;
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+	result_rows_add(&row, PointerGetDatum(result_rows_array(page.ids, page.n, INT8OID)));
+	result_rows_add(&row, PointerGetDatum(result_rows_array(page.times, page.n, TIMESTAMPTZOID)));
+	result_rows_add_if(&row, page.more, TimestampTzGetDatum(page.last_time));
+	result_rows_add_if(&row, page.more, Int64GetDatum(page.last_id));
+	return result_rows_composite(&row, fcinfo);
 }
 
 /*
@@ -249,8 +210,7 @@ fairq_get_done_task(PG_FUNCTION_ARGS)
 
 	arguments_require_preload(fcinfo);
 	queue_name(fcinfo, name);
-	if (PG_ARGISNULL(1))
-		arguments_null(fcinfo, "id", "Give the id of a task.");
+	(void) arguments_id(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 	archive_put_task((ReturnSetInfo *) fcinfo->resultinfo, name, PG_GETARG_INT64(1),
 					 PG_ARGISNULL(2) ? DT_NOEND : PG_GETARG_TIMESTAMPTZ(2));

@@ -13,8 +13,6 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -25,11 +23,14 @@
 #include "shmem/stats.h"
 #include "shmem/turns.h"
 #include "sql/arguments.h"
+#include "sql/inspect_tasks.h"
+#include "sql/result_rows.h"
 #include "sql/turn_walk.h"
 #include "storage/queue_index.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
+#include "storage/row_scan.h"
 #include "verbs/placement.h"
 
 PG_FUNCTION_INFO_V1(fairq_get_task_position);
@@ -40,8 +41,17 @@ PG_FUNCTION_INFO_V1(fairq_get_task_position);
 /* The task whose place is asked for, and what is found on the way to it. */
 typedef struct Position
 {
-	text	   *group;
-	uint32		number;			/* of its group, or FAIRQ_NO_GROUP */
+	QueueInfo  *info;
+	RowReader	row;			/* the task's, as it was looked up */
+	RowReader	other;			/* and those of others */
+	const char *state;
+	bool		leased;
+	LeaseInfo	lease;
+	bool		addressed;
+	FairqAddress address;		/* if not addressed, where it comes in its line */
+	uint32		line;			/* the number of the group or the subgroup whose
+								 * line it is in, or FAIRQ_NO_GROUP, */
+	uint32		number;			/* and of the group */
 	uint32		limit;			/* of its group, or NO_LIMIT */
 	uint32		subgroup_limit; /* of its subgroup */
 	TurnGroups	groups;			/* all that have turns */
@@ -52,13 +62,6 @@ typedef struct Position
 	double		own;			/* ... and those of its group among them, */
 	double		own_subgroup;	/* and of its subgroup */
 } Position;
-
-static bool
-same_group(const Position *position, RowReader *row)
-{
-	return row_reader_same_text(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
-								 position->group);
-}
 
 /* Where an entry is on the queue's ruler. */
 static double
@@ -91,10 +94,9 @@ times_as_far(const LaneEntry *first, const LaneEntry *last, const LaneEntry *tar
  * is estimated from how far those rows have come.
  */
 static void
-count_before(RowReader *row, Lane *lane, const FairqAddress *address, int max,
-			 Position *position)
+count_before(Position *position, Lane *lane, const FairqAddress *address, int max)
 {
-	QueueInfo  *info = row->info;
+	RowReader  *row = &position->other;
 	LaneWalk	walk;
 	LaneEntry	target;
 	FairqAddress counted = {0};
@@ -107,10 +109,9 @@ count_before(RowReader *row, Lane *lane, const FairqAddress *address, int max,
 	ItemPointerSet(&first_tid, 0, 0);
 	lanes_entry(&target, address, &first_tid);
 	queue_index_walk_window(&walk, lane, LANE_WINDOW);
-	for (int looked = 0; queue_index_has_entry(row->rel, info, &walk); looked++)
+	for (int looked = 0; queue_index_has_entry(row->rel, row->info, &walk); looked++)
 	{
 		LaneEntry  *entry = &walk.read.entries[walk.at++];
-		LeaseInfo	lease;
 		FairqAddress place;
 		bool		is_own;
 
@@ -133,14 +134,11 @@ count_before(RowReader *row, Lane *lane, const FairqAddress *address, int max,
 		/* A row that was updated in place may have an entry of each version. */
 		if (ahead > 0 && address_compare(&place, &counted) == 0)
 			continue;
-		if (row_reader_entry(row, entry) != ROW_LIVE)
+		if (!turn_walk_may_claim(row, lane, entry))
 			continue;
-		row_reader_unlock(row);
-		if (!row_reader_is_at(row, lane, entry) ||
-			leases_find(queue_state_number(info->state),
-						DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
-			continue;
-		is_own = position->limit != NO_LIMIT && same_group(position, row);
+		is_own = position->limit != NO_LIMIT &&
+			row_reader_same_text(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
+								 DatumGetTextPP(row_value(&position->row, COLUMN_GROUP_KEY)));
 		if (is_own && position->any_parked &&
 			lanes_compare(entry, &position->last_parked) <= 0)
 			continue;			/* it is counted there */
@@ -168,7 +166,7 @@ limit_allows(QueueState *state, uint32 number, double own)
 
 	if (number == NO_LIMIT)
 		return 0;
-	limit_table_copy(number, &limit);
+	limit_entry_copy(number, &limit);
 	if (limit.settings.paused)
 		return -1;
 	if (limit.settings.rate > 0)
@@ -187,8 +185,9 @@ limit_allows(QueueState *state, uint32 number, double own)
 
 /* Likewise by the limits of its group and its subgroup. */
 static double
-limits_allow(QueueState *state, const Position *position)
+limits_allow(const Position *position)
 {
+	QueueState *state = position->info->state;
 	double		group = limit_allows(state, position->limit, position->own);
 	double		subgroup = limit_allows(state, position->subgroup_limit,
 										position->own_subgroup);
@@ -196,75 +195,29 @@ limits_allow(QueueState *state, const Position *position)
 	return group < 0 || subgroup < 0 ? -1 : Max(group, subgroup);
 }
 
-/* A task that was looked up. */
-typedef struct TaskPlace
-{
-	RowReader	row;
-	uint32		group;			/* its number, or FAIRQ_NO_GROUP */
-	TurnGroups	groups;			/* all that have turns */
-	double		in_line;		/* of the overflow: tasks of its group before
-								 * it, */
-	double		in_subgroup;	/* and of its subgroup */
-	bool		exact;
-	const char *state;
-	bool		leased;
-	LeaseInfo	lease;
-	bool		placed;
-	FairqAddress address;
-} TaskPlace;
-
-/*
- * Read the row of a task.  Of one that is being changed the index may have led
- * to the new version first: then it is the one before that we look at.
- */
-static bool
-read_task(RowReader *row, int64 id)
-{
-	RowStatus	status = row_reader_task(row, id, NULL);
-	ItemPointerData tid;
-
-	while ((status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT) && !row->deleting)
-	{
-		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-		bool		found = queue_index_find(row->rel, row->info, id, snapshot, &tid);
-
-		CHECK_FOR_INTERRUPTS();
-		UnregisterSnapshot(snapshot);
-		if (!found)
-			return false;		/* it is new */
-		status = row_reader_read(row, &tid);
-		if (status == ROW_GONE)
-			status = row_reader_task(row, id, NULL);
-	}
-	return status == ROW_LIVE || status == ROW_OWN || (status != ROW_GONE && row->deleting);
-}
-
 /*
  * Where a task of the overflow comes: at which tag, and behind how many of its
  * group and its subgroup.  Returns false if its line does not have it.
  */
 static bool
-find_in_line(TaskPlace *task, int64 id)
+find_in_line(Position *position, int64 id)
 {
-	RowReader	row;
 	TurnWalk	walk;
-	GroupCopy	group;
 	LaneEntry	entry = {0};
 	LaneEntry	first = {0};	/* of the same line */
 	LaneEntry	last = {0};
 	Lane	   *lane = NULL;
 	int			n = 0;
 	int			of_line = 0;
+	double		times = 1;
 	bool		more = false;
 
-	if (task->group == FAIRQ_NO_GROUP)
+	if (position->line == FAIRQ_NO_GROUP)
 		return false;
-	turns_copy_group(task->group, &group);
-	row_reader_begin(&row, task->row.rel, task->row.info);
-	turn_walk_begin(&walk, &row, group.number, &task->groups);
+	turn_walk_begin(&walk, &position->other, position->number, &position->groups);
 	while (n < POSITION_ROWS && (more = turn_walk_next(&walk, &lane, &entry)))
 	{
-		bool		own = walk.heap == NULL || walk.current->info->number == task->group;
+		bool		own = walk.heap == NULL || walk.current->info->number == position->line;
 
 		if (own && lanes_entry_task(&entry) >= id)
 			break;
@@ -276,54 +229,45 @@ find_in_line(TaskPlace *task, int64 id)
 			last = entry;
 		}
 	}
-	task->in_line = n;
-	task->in_subgroup = of_line;
-	task->exact = more && lanes_entry_task(&entry) == id;
-	if (more && !task->exact && lanes_entry_task(&first) < lanes_entry_task(&last))
+	position->exact = more && lanes_entry_task(&entry) == id;
+	if (more && !position->exact && lanes_entry_task(&first) < lanes_entry_task(&last))
 	{
 		/* So far as its id is beyond those that were looked at. */
-		double		times = ((double) id - (double) lanes_entry_task(&first)) /
+		times = ((double) id - (double) lanes_entry_task(&first)) /
 			((double) lanes_entry_task(&last) - (double) lanes_entry_task(&first));
-		double		far = (mark_of(&entry) - mark_of(&first)) * times;
-
-		task->in_line = n * times;
-		task->in_subgroup = of_line * times;
-		entry.block = first.block + (int64) far;
+		entry.block = first.block + (int64) ((mark_of(&entry) - mark_of(&first)) * times);
 	}
+	position->ahead = position->own = n * times;
+	position->own_subgroup = of_line * times;
 	if (lane != NULL)
-		lanes_entry_address(lane, &entry, &task->address);
+		lanes_entry_address(lane, &entry, &position->address);
 	turn_walk_end(&walk);
-	row_reader_end(&row);
 	return more;
 }
 
 /*
- * Look up a task.  Returns false if there is none.
+ * Look up a task as it is now, also if this very command has written it.  Of
+ * one that another transaction changes it is the row of before that we look at.
+ * Returns false if there is none.
  */
 static bool
-find_task(TaskPlace *task, int64 id)
+find_task(Position *position, int64 id)
 {
-	RowReader  *row = &task->row;
-	QueueState *state = row->info->state;
-	char		task_state;
+	RowReader  *row = &position->row;
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	HeapTuple	tuple;
 
-	if (!read_task(row, id))
+	snapshot->curcid = InvalidCommandId;
+	tuple = row_scan_task_at(row->rel, row->info, id, snapshot);
+	UnregisterSnapshot(snapshot);
+	if (tuple == NULL)
 		return false;
-	task_state = DatumGetChar(row_value(row, COLUMN_STATE));
-	task->state = task_state_name(task_state);
-	task->placed = !row_is_null(row, COLUMN_ADDRESS);
-	task->group = placement_group(row);
-	turn_walk_groups(state, &task->groups);
-	task->in_line = task->in_subgroup = 0;
-	task->exact = true;
-	task->leased = (task->placed || task_state == TASK_OVERFLOW) &&
-		leases_find(queue_state_number(state), id, &task->lease);
-	if (task->placed)
-		task->address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	else if (task_state == TASK_OVERFLOW && !task->leased)
-		task->placed = find_in_line(task, id);
-	if (task->leased)
-		task->state = "leased";
+	row_reader_take(row, tuple);
+	position->state = inspect_tasks_look(row, &inspect_tasks_any, &position->lease,
+										 &position->leased);
+	position->addressed = !row_is_null(row, COLUMN_ADDRESS);
+	if (position->addressed)
+		position->address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 	return true;
 }
 
@@ -334,12 +278,12 @@ find_task(TaskPlace *task, int64 id)
  * have cost so far.
  */
 static void
-count_turns(RowReader *row, int class, const FairqAddress *address, Position *position)
+count_turns(Position *position, int class, const FairqAddress *address)
 {
 	LaneEntry	target = {0};
 
 	if (address != NULL)
-		lanes_entry(&target, address, &row->tuple.t_self);
+		lanes_entry(&target, address, &position->row.tuple.t_self);
 	for (int i = 0; i < position->groups.n; i++)
 	{
 		const GroupInfo *info = &position->groups.infos[i];
@@ -358,8 +302,8 @@ count_turns(RowReader *row, int class, const FairqAddress *address, Position *po
 		if (far <= 0)
 			continue;
 		position->exact = false;
-		charge /= info->limit == NO_LIMIT ? row->info->state->limits.defaults.weight :
-			limit_table_weight(info->limit);
+		charge /= info->limit == NO_LIMIT ? position->info->state->limits.defaults.weight :
+			limit_entry_weight(info->limit);
 		position->ahead += Min((double) info->overflow, 1 + floor(far / charge));
 	}
 }
@@ -369,26 +313,23 @@ count_turns(RowReader *row, int class, const FairqAddress *address, Position *po
  * address.
  */
 static void
-count_own_line(TaskPlace *task, Position *position)
+count_own_line(Position *position)
 {
-	RowReader	row;
 	TurnWalk	walk;
 	LaneEntry	target;
 	LaneEntry	entry;
 	Lane	   *lane;
 	int			n = 0;
 
-	if (task->group == FAIRQ_NO_GROUP || row_is_null(&task->row, COLUMN_ADDRESS))
+	if (position->line == FAIRQ_NO_GROUP || !position->addressed)
 		return;
-	lanes_entry(&target, &task->address, &task->row.tuple.t_self);
-	row_reader_begin(&row, task->row.rel, task->row.info);
-	turn_walk_begin(&walk, &row, task->group, NULL);
+	lanes_entry(&target, &position->address, &position->row.tuple.t_self);
+	turn_walk_begin(&walk, &position->other, position->line, NULL);
 	while (n < POSITION_ROWS && turn_walk_next(&walk, &lane, &entry) &&
 		   (lanes_entry_task(&entry) == 0 ||
 			virtual_time_compare(walk.tag, lanes_entry_tag(&target)) < 0))
 		n += lanes_entry_task(&entry) != 0;
 	turn_walk_end(&walk);
-	row_reader_end(&row);
 	position->ahead += n;
 	position->own += n;
 	position->exact &= n < POSITION_ROWS;
@@ -399,23 +340,16 @@ count_own_line(TaskPlace *task, Position *position)
  * them.
  */
 static void
-count_class(RowReader *row, int class, const FairqAddress *address, Position *position)
+count_class(Position *position, int class, const FairqAddress *address)
 {
-	const LaneSet *set = &row->info->state->orders[class].lanes;
-	FairqAddress before;
+	const LaneSet *set = &position->info->state->orders[class].lanes;
+	int			max = POSITION_ROWS / Max(position->info->buckets, 1);
+	FairqAddress end = {.block = PG_INT64_MAX,.fraction = PG_UINT32_MAX,.slot = PG_UINT64_MAX};
 	Lane	   *lane;
 
-	if (address != NULL)
-		before = *address;
-	else
-	{
-		before.block = PG_INT64_MAX;
-		before.fraction = PG_UINT32_MAX;
-		before.slot = PG_UINT64_MAX;
-	}
 	for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
-		count_before(row, lane, &before, POSITION_ROWS / Max(row->info->buckets, 1), position);
-	count_turns(row, class, address, position);
+		count_before(position, lane, address != NULL ? address : &end, max);
+	count_turns(position, class, address);
 }
 
 /*
@@ -423,23 +357,23 @@ count_class(RowReader *row, int class, const FairqAddress *address, Position *po
  * in those before.  Claims have come to these, and left them for later.
  */
 static void
-count_parked(TaskPlace *task, const GroupName *name, Position *position)
+count_parked(Position *position, const GroupName *name)
 {
-	QueueState *state = task->row.info->state;
+	QueueState *state = position->info->state;
 
-	for (int class = 0; class <= task->address.class && class < state->classes; class++)
+	for (int class = 0; class <= position->address.class && class < state->classes; class++)
 	{
-		bool		last = class == task->address.class;
+		bool		last = class == position->address.class;
 		GroupTag	tag;
 		LaneEntry	end;
 		int			before;
 
 		if (!groups_look(state, class, name, &tag) ||
-			!turns_parked_before(tag.group, last ? &task->address : NULL, POSITION_ROWS,
+			!turns_parked_before(tag.group, last ? &position->address : NULL, POSITION_ROWS,
 								 &before, &end, &position->exact))
 			continue;
 		/* Of the overflow it is known how many are in front in its line. */
-		if (last && row_is_null(&task->row, COLUMN_ADDRESS))
+		if (last && !position->addressed)
 			continue;
 		position->any_parked |= last;
 		position->last_parked = end;
@@ -453,72 +387,89 @@ count_parked(TaskPlace *task, const GroupName *name, Position *position)
  * if they have so much.  What their tasks cost is not looked at.
  */
 static void
-add_shares(TaskPlace *task, Position *position)
+add_shares(Position *position)
 {
-	const double *weights = task->row.info->class_weights;
-	double		turns = (position->ahead + 1) / weights[task->address.class];
+	const double *weights = position->info->class_weights;
+	double		turns = (position->ahead + 1) / weights[position->address.class];
 
-	for (int class = 0; class < task->row.info->state->classes; class++)
+	for (int class = 0; class < position->info->state->classes; class++)
 	{
-		Position	other = *position;
+		double		ahead = position->ahead;
+		double		own = position->own;
+		bool		exact = position->exact;
+		double		others;
 
-		if (class == task->address.class)
+		if (class == position->address.class)
 			continue;
-		other.ahead = other.own = 0;
-		count_class(&task->row, class, NULL, &other);
-		if (other.ahead == 0)
+		count_class(position, class, NULL);
+		others = position->ahead - ahead;
+		position->exact = exact && others == 0;
+		if (others == 0)
 			continue;
-		position->ahead += Min(other.ahead, turns * weights[class]);
-		position->own += other.own * Min(1, turns * weights[class] / other.ahead);
-		position->exact = false;
+		position->ahead = ahead + Min(others, turns * weights[class]);
+		position->own = own + (position->own - own) * Min(1, turns * weights[class] / others);
 	}
 }
 
 /*
- * Count the ready tasks before one that has a place.
+ * Count the ready tasks before one that has a place, or comes in its line.
+ * Returns false if that does not have it: its place is being written.
  */
-static void
-find_position(TaskPlace *task, Position *position)
+static bool
+find_position(Position *position, int64 id)
 {
-	RowReader  *row = &task->row;
-	QueueState *state = row->info->state;
-	GroupName	name;
+	QueueInfo  *info = position->info;
+	QueueState *state = info->state;
+	GroupName	name = row_reader_group(&position->row);
 
-	position->group = DatumGetTextPCopy(row_value(row, COLUMN_GROUP_KEY));
-	name = row_reader_group(row);
-	position->limit = limited_groups_find(state, &name);
+	position->exact = true;
+	position->line = position->number = placement_group(&position->row);
+	position->limit = limit_table_find(queue_state_number(state), &name, false);
 	position->subgroup_limit = NO_LIMIT;
-	position->number = task->group;
 	if (name.subgroup)
 	{
 		GroupName	above = group_name_above(&name);
 		GroupCopy	group;
 
-		turns_copy_group(task->group, &group);
+		turns_copy_group(position->line, &group);
 		position->number = group.number;
 		position->subgroup_limit = position->limit;
-		position->limit = limited_groups_find(state, &above);
+		position->limit = limit_table_find(queue_state_number(state), &above, false);
 	}
-	position->groups = task->groups;
-	position->ahead = position->own = task->in_line;
-	position->own_subgroup = task->in_subgroup;
-	position->exact = task->exact;
-	count_parked(task, &name, position);
-	count_own_line(task, position);
-	if (task->address.class < state->classes)
-		count_class(row, task->address.class, &task->address, position);
-	if (row->info->class_weights[0] > 0)
-		add_shares(task, position);
+	turn_walk_groups(state, &position->groups);
+	if (!position->addressed && !find_in_line(position, id))
+		return false;
+	count_parked(position, &name);
+	count_own_line(position);
+	if (position->address.class < state->classes)
+		count_class(position, position->address.class, &position->address);
+	if (info->class_weights[0] > 0)
+		add_shares(position);
 	else
 	{
-		for (int class = 0; class < task->address.class && class < state->classes; class++)
-			count_class(row, class, NULL, position);
+		for (int class = 0; class < position->address.class && class < state->classes; class++)
+			count_class(position, class, NULL);
 	}
 	/* An estimate knows no more than that it is among those there are. */
 	if (!position->exact)
 		position->ahead = Min(position->ahead,
 							  (double) queue_state_counter(state, QUEUE_ADDRESSED) +
 							  (double) queue_state_counter(state, QUEUE_OVERFLOW));
+	return true;
+}
+
+/* When a task may start that is not leased; DT_NOEND: that cannot be said. */
+static TimestampTz
+starts_at(const Position *position)
+{
+	const QueueInfo *info = position->info;
+	TimestampTz now = GetCurrentTimestamp();
+	double		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
+	double		allowed = limits_allow(position);
+
+	if (rate <= 0 || allowed < 0 || info->paused)
+		return DT_NOEND;
+	return now + (TimestampTz) Min(Max(position->ahead / rate * USECS_PER_SEC, allowed), 1e16);
 }
 
 /*
@@ -533,72 +484,54 @@ find_position(TaskPlace *task, Position *position)
 Datum
 fairq_get_task_position(PG_FUNCTION_ARGS)
 {
-	QueueInfo  *info;
+	int64		id;
 	Relation	rel;
-	TaskPlace	task;
-	TupleDesc	tupdesc;
-	TimestampTz now = GetCurrentTimestamp();
-	Datum		values[4] = {0};
-	bool		nulls[4] = {false};
+	Position	position = {0};
+	RowReader  *row = &position.row;
+	TimestampTz start = DT_NOEND;
+	bool		known = true;
+	ResultRow	result = {0};
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
-	if (PG_ARGISNULL(1))
-		arguments_null(fcinfo, "id", "Give the id of a task.");
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
-	recovery_classes(rel, info);
-	row_reader_begin(&task.row, rel, info);
-	if (!find_task(&task, PG_GETARG_INT64(1)))
+	id = arguments_id(fcinfo);
+	position.info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	recovery_classes(rel, position.info);
+	row_reader_begin(row, rel, position.info);
+	if (!find_task(&position, id))
 	{
-		row_reader_end(&task.row);
 		relation_close(rel, NoLock);
 		PG_RETURN_NULL();
 	}
 
-	values[0] = CStringGetTextDatum(task.state);
-	if (task.leased)
+	row_reader_begin(&position.other, rel, position.info);
+	if (position.leased)
 	{
-		values[1] = Int64GetDatum(0);
-		values[2] = TimestampTzGetDatum(task.lease.started);
-		values[3] = BoolGetDatum(true);
+		start = position.lease.started;
+		position.exact = true;
 	}
-	else if (!task.placed)
+	else if ((position.addressed ||
+			  DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW) &&
+			 find_position(&position, id))
+		start = starts_at(&position);
+	else
 	{
 		/*
 		 * Not ready, or its place is being written.  Only of a scheduled one
 		 * is it known when it will be.
 		 */
-		nulls[1] = nulls[3] = true;
-		nulls[2] = (DatumGetChar(row_value(&task.row, COLUMN_STATE)) != TASK_SCHEDULED);
-		if (!nulls[2])
-		{
-			values[2] = row_value(&task.row, COLUMN_RUN_AT);
-			nulls[2] = row_is_null(&task.row, COLUMN_RUN_AT) ||
-				TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[2]));
-		}
+		known = false;
+		if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_SCHEDULED &&
+			!row_is_null(row, COLUMN_RUN_AT))
+			start = DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT));
 	}
-	else
-	{
-		Position	position = {.exact = true};
-		double		rate;
-		double		allowed;
-
-		find_position(&task, &position);
-		values[1] = Int64GetDatum((int64) position.ahead);
-		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
-		allowed = limits_allow(info->state, &position);
-		nulls[2] = (rate <= 0 || allowed < 0 || info->paused);
-		if (!nulls[2])
-		{
-			double		usecs = Max(position.ahead / rate * USECS_PER_SEC, allowed);
-
-			values[2] = TimestampTzGetDatum(now + (TimestampTz) Min(usecs, 1e16));
-		}
-		values[3] = BoolGetDatum(position.exact);
-	}
-	row_reader_end(&task.row);
+	row_reader_end(&position.other);
+	row_reader_end(row);
 	relation_close(rel, NoLock);
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+
+	result_rows_add(&result, CStringGetTextDatum(position.state));
+	result_rows_add_if(&result, known, Int64GetDatum((int64) position.ahead));
+	result_rows_add_if(&result, !TIMESTAMP_NOT_FINITE(start), TimestampTzGetDatum(start));
+	result_rows_add_if(&result, known, BoolGetDatum(position.exact));
+	return result_rows_composite(&result, fcinfo);
 }

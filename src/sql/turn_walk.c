@@ -31,6 +31,22 @@ compare_above(const void *a, const void *b)
 }
 
 /*
+ * May the task of an entry of a lane be claimed?  Then its row was read.
+ */
+bool
+turn_walk_may_claim(RowReader *row, const Lane *lane, LaneEntry *entry)
+{
+	LeaseInfo	lease;
+
+	if (row_reader_entry(row, entry) != ROW_LIVE)
+		return false;
+	row_reader_unlock(row);
+	return row_reader_is_at(row, lane, entry) &&
+		!leases_find(queue_state_number(row->info->state),
+					 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
+}
+
+/*
  * The groups of a queue that have turns, and their subgroups that have.
  */
 void
@@ -62,8 +78,8 @@ line_begin(LineWalk *walk, uint32 group)
 	walk->line = repalloc(copy, offsetof(LineCopy, tasks) + copy->n * sizeof(copy->tasks[0]));
 	walk->at = walk->read_at = walk->read_n = 0;
 	walk->last = PG_INT64_MIN;
-	walk->read.hash = (int64) walk->line->low;
-	walk->read.class = walk->line->class;
+	walk->read.hash = (int64) walk->line->key.low;
+	walk->read.class = walk->line->key.class;
 	walk->read.ids = NULL;
 	walk->read.max = LOOKS;
 	walk->read.next.id = walk->line->frontier;
@@ -132,7 +148,7 @@ is_of_line(const LineWalk *walk, RowReader *row, int64 task)
 		!row_is_null(row, COLUMN_ADDRESS))
 		return false;
 	name = row_reader_group(row);
-	return name.low == walk->line->low && name.high == walk->line->high &&
+	return name.low == walk->line->key.low && name.high == walk->line->key.high &&
 		!leases_find(queue_state_number(row->info->state), task, &lease);
 }
 
@@ -153,28 +169,22 @@ look_at_parked(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 	LineWalk   *current = walk->current;
 	LineCopy   *line = current->line;
 	GroupCopy  *group = &walk->group;
-	RowReader  *row = walk->row;
 	int			i = current->at - 1;
-	LeaseInfo	lease;
+	VirtualTime tag = virtual_time_unpack(line->tasks[i].tag);
 
 	*lane = lanes_get(line->tasks[i].lane);
-	entry->block = line->tasks[i].tag.whole;
-	entry->fraction = line->tasks[i].tag.fraction;
-	entry->slot = (uint64) line->tasks[i].task;
-	entry->tid = line->tasks[i].tid;
-	entry->turn_high = 0;
-	entry->turn_low = 0;
-	if (row_reader_entry(row, entry) != ROW_LIVE)
+	*entry = (LaneEntry) {
+		.block = tag.whole,
+		.fraction = tag.fraction,
+		.slot = (uint64) line->tasks[i].task,
+		.tid = line->tasks[i].tid,
+	};
+	if (!turn_walk_may_claim(walk->row, *lane, entry))
 		return false;
-	row_reader_unlock(row);
-	if (!row_reader_is_at(row, *lane, entry) ||
-		leases_find(queue_state_number(row->info->state),
-					DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
-		return false;
-	walk->tag = line->tasks[i].tag;
+	walk->tag = tag;
 	if (group->tags)
 	{
-		walk->tag = virtual_time_max(walk->tag, group->resumed);
+		walk->tag = virtual_time_max(tag, group->resumed);
 		group->resumed = virtual_time_add(walk->tag, charge_of(current, line->tasks[i].cost),
 										  group->weight);
 		group->next = virtual_time_max(group->next, group->resumed);
@@ -209,7 +219,7 @@ line_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 			continue;
 		*lane = line->lane;
 		if (charged)
-			tag = line->tasks[current->at - 1].tag;
+			tag = virtual_time_unpack(line->tasks[current->at - 1].tag);
 		if (charged && walk->heap != NULL)
 			tag = virtual_time_max(tag, walk->group.resumed);
 		entry->block = tag.whole;
@@ -259,7 +269,7 @@ place_of(const LineWalk *walk, VirtualTime *tag)
 	if (walk->at >= line->n ||
 		!(line->tasks[walk->at].parked || line->tasks[walk->at].charged))
 		return false;
-	*tag = line->tasks[walk->at].tag;
+	*tag = virtual_time_unpack(line->tasks[walk->at].tag);
 	return true;
 }
 

@@ -48,6 +48,7 @@ typedef struct TurnWalk
 	VirtualTime tag;
 } TurnWalk;
 
+extern bool turn_walk_may_claim(RowReader *row, const Lane *lane, LaneEntry *entry);
 extern void turn_walk_groups(QueueState *queue, TurnGroups *groups);
 extern void turn_walk_begin(TurnWalk *walk, RowReader *row, uint32 group,
 							const TurnGroups *groups);

@@ -12,12 +12,14 @@
 
 #include "access/relation.h"
 #include "catalog/pg_authid_d.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/snapmgr.h"
 
 #include "common/run_as.h"
+#include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "storage/queue_open.h"
 
@@ -114,4 +116,31 @@ visible_queues_open(Oid relation, Relation *rel)
 	if (info == NULL)
 		UnlockRelationOid(relation, AccessShareLock);
 	return info;
+}
+
+/*
+ * The rows of a view that has some for each queue that the caller may see and
+ * that is not gone.
+ */
+Datum
+visible_queues_rows(FunctionCallInfo fcinfo, VisibleQueueRows rows)
+{
+	ListCell   *lc;
+
+	arguments_require_preload(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+	foreach(lc, visible_queues_list())
+	{
+		Oid			relation = lfirst_oid(lc);
+		VisibleQueue queue = {0};
+
+		queue.info = visible_queues_open(relation, &queue.rel);
+		queue.name = queue.info ? queue.info->name : queue_catalog_name_of(relation);
+		queue.state = queue.info ? queue.info->state : queue_state_find(relation);
+		if (queue.name != NULL)
+			rows((ReturnSetInfo *) fcinfo->resultinfo, &queue);
+		if (queue.info != NULL)
+			relation_close(queue.rel, AccessShareLock);
+	}
+	return (Datum) 0;
 }

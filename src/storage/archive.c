@@ -35,12 +35,10 @@
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_depend.h"
-#include "catalog/pg_index.h"
 #include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -49,42 +47,38 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/queryenvironment.h"
-#include "utils/rls.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "common/contracts.h"
 #include "common/run_as.h"
 #include "storage/archive.h"
+#include "storage/own_table.h"
 #include "storage/queue_catalog.h"
 #include "xact/pending_queue.h"
 
 /* How a batch is named in the INSERT. */
 #define BATCH_NAME		"fairq_finished"
 
-#define COLUMN_NAMES	"id, enqueued_at, claimed_at, done_at, run_at, priority, " \
-	"cost, attempts, outcome, group_key, payload, headers, unique_key, last_error"
-
 const ArchiveDefinition archive_columns[DONE_COLUMNS] = {
-	{"id", "pg_catalog.int8 NOT NULL", INT8OID},
-	{"enqueued_at", "pg_catalog.timestamptz NOT NULL", TIMESTAMPTZOID},
-	{"claimed_at", "pg_catalog.timestamptz", TIMESTAMPTZOID},
-	{"done_at", "pg_catalog.timestamptz NOT NULL", TIMESTAMPTZOID},
-	{"run_at", "pg_catalog.timestamptz", TIMESTAMPTZOID},
-	{"priority", "pg_catalog.int8 NOT NULL", INT8OID},
-	{"cost", "pg_catalog.float4 NOT NULL", FLOAT4OID},
-	{"attempts", "pg_catalog.int4 NOT NULL", INT4OID},
-	{"outcome", "pg_catalog.text NOT NULL", TEXTOID},
-	{"group_key", "pg_catalog.text NOT NULL", TEXTOID},
-	{"payload", "pg_catalog.jsonb NOT NULL", JSONBOID},
-	{"headers", "pg_catalog.jsonb", JSONBOID},
-	{"unique_key", "pg_catalog.text", TEXTOID},
-	{"last_error", "pg_catalog.text", TEXTOID},
-	{"result", "pg_catalog.jsonb", JSONBOID},
-	{"name", "pg_catalog.text", TEXTOID},
-	{"lost", "pg_catalog.int4", INT4OID},
-	{"history", "pg_catalog.jsonb", JSONBOID},
-	{"subgroup_key", "pg_catalog.text", TEXTOID},
+	{"id", "pg_catalog.int8 NOT NULL", INT8OID, COLUMN_ID},
+	{"enqueued_at", "pg_catalog.timestamptz NOT NULL", TIMESTAMPTZOID, COLUMN_ENQUEUED_AT},
+	{"claimed_at", "pg_catalog.timestamptz", TIMESTAMPTZOID, NOT_COPIED},
+	{"done_at", "pg_catalog.timestamptz NOT NULL", TIMESTAMPTZOID, NOT_COPIED},
+	{"run_at", "pg_catalog.timestamptz", TIMESTAMPTZOID, COLUMN_RUN_AT},
+	{"priority", "pg_catalog.int8 NOT NULL", INT8OID, COLUMN_PRIORITY},
+	{"cost", "pg_catalog.float4 NOT NULL", FLOAT4OID, COLUMN_COST},
+	{"attempts", "pg_catalog.int4 NOT NULL", INT4OID, NOT_COPIED},
+	{"outcome", "pg_catalog.text NOT NULL", TEXTOID, NOT_COPIED},
+	{"group_key", "pg_catalog.text NOT NULL", TEXTOID, COLUMN_GROUP_KEY},
+	{"payload", "pg_catalog.jsonb NOT NULL", JSONBOID, COLUMN_PAYLOAD},
+	{"headers", "pg_catalog.jsonb", JSONBOID, COLUMN_HEADERS},
+	{"unique_key", "pg_catalog.text", TEXTOID, COLUMN_UNIQUE_KEY},
+	{"last_error", "pg_catalog.text", TEXTOID, COLUMN_LAST_ERROR},
+	{"result", "pg_catalog.jsonb", JSONBOID, NOT_COPIED},
+	{"name", "pg_catalog.text", TEXTOID, COLUMN_NAME},
+	{"lost", "pg_catalog.int4", INT4OID, COLUMN_LOST},
+	{"history", "pg_catalog.jsonb", JSONBOID, COLUMN_HISTORY},
+	{"subgroup_key", "pg_catalog.text", TEXTOID, COLUMN_SUBGROUP_KEY},
 };
 
 const char *const archive_outcomes[] = {
@@ -132,13 +126,15 @@ archive_register(void)
  */
 
 /*
- * The name of the table of a queue's archive.  Nothing of the extension and
- * nothing else of a queue has a name that begins like that.
+ * The table of a queue's archive, whose name is copied to name; InvalidOid:
+ * there is none.  Nothing of the extension and nothing else of a queue has a
+ * name that begins like that.
  */
-void
-archive_name(const char *queue, char *result)
+Oid
+archive_find_table(const char *queue, char *name)
 {
-	snprintf(result, NAMEDATALEN, "done_%s", queue);
+	snprintf(name, NAMEDATALEN, "done_%s", queue);
+	return get_relname_relid(name, queue_catalog_schema(false));
 }
 
 /* Is column n of an index this one of the table, in the usual order? */
@@ -154,25 +150,25 @@ has_key(Relation index, int n, AttrNumber column, Oid type)
  * Note what an index is good for: on (done_at, id), or on id, of all rows.
  */
 static void
-note_index(Relation index, const AttrNumber *columns, ArchiveIndexes *indexes)
+note_index(Relation index, ArchiveShape *shape)
 {
 	if (!index->rd_index->indisvalid || index->rd_rel->relam != BTREE_AM_OID ||
 		table_check_index_is_partial(index))
 		return;
 	if (index->rd_index->indnkeyatts == 2 &&
-		has_key(index, 0, columns[DONE_DONE_AT], TIMESTAMPTZOID) &&
-		has_key(index, 1, columns[DONE_ID], INT8OID))
-		indexes->by_time = RelationGetRelid(index);
-	if (has_key(index, 0, columns[DONE_ID], INT8OID))
-		indexes->by_id = RelationGetRelid(index);
+		has_key(index, 0, shape->columns[DONE_DONE_AT], TIMESTAMPTZOID) &&
+		has_key(index, 1, shape->columns[DONE_ID], INT8OID))
+		shape->by_time = RelationGetRelid(index);
+	if (has_key(index, 0, shape->columns[DONE_ID], INT8OID))
+		shape->by_id = RelationGetRelid(index);
 }
 
 /*
  * A column of an archive that it may lack.  InvalidAttrNumber: it has none, for
  * it is of an earlier version, or one of a user's own making.
  */
-AttrNumber
-archive_optional_column(Relation relation, ArchiveColumn column)
+static AttrNumber
+optional_column(Relation relation, ArchiveColumn column)
 {
 	AttrNumber	number = get_attnum(RelationGetRelid(relation), archive_columns[column].name);
 	Form_pg_attribute attribute;
@@ -187,12 +183,12 @@ archive_optional_column(Relation relation, ArchiveColumn column)
 }
 
 /*
- * What keeps a table from being the archive of an owner's queue; NULL: nothing.
+ * What keeps a table from being the archive of an owner's queue; NULL: nothing,
+ * and *found is what it is like.
  */
 const char *
-archive_problem(Relation relation, Oid owner, ArchiveIndexes *found)
+archive_problem(Relation relation, Oid owner, ArchiveShape *found)
 {
-	AttrNumber	columns[DONE_COLUMNS];
 	List	   *indexes;
 	ListCell   *lc;
 
@@ -206,13 +202,16 @@ archive_problem(Relation relation, Oid owner, ArchiveIndexes *found)
 		return "It has rules.";
 	for (int i = 0; i < DONE_REQUIRED; i++)
 	{
-		columns[i] = get_attnum(RelationGetRelid(relation), archive_columns[i].name);
-		if (columns[i] == InvalidAttrNumber)
+		found->columns[i] = get_attnum(RelationGetRelid(relation), archive_columns[i].name);
+		if (found->columns[i] == InvalidAttrNumber)
 			return psprintf("Column \"%s\" is missing.", archive_columns[i].name);
-		if (TupleDescAttr(RelationGetDescr(relation), columns[i] - 1)->atttypid !=
+		if (TupleDescAttr(RelationGetDescr(relation), found->columns[i] - 1)->atttypid !=
 			archive_columns[i].type)
 			return psprintf("Column \"%s\" has another type.", archive_columns[i].name);
 	}
+
+	for (int i = DONE_REQUIRED; i < DONE_COLUMNS; i++)
+		found->columns[i] = optional_column(relation, i);
 
 	found->by_time = found->by_id = InvalidOid;
 	indexes = RelationGetIndexList(relation);
@@ -220,7 +219,7 @@ archive_problem(Relation relation, Oid owner, ArchiveIndexes *found)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		note_index(index, columns, found);
+		note_index(index, found);
 		index_close(index, AccessShareLock);
 	}
 	list_free(indexes);
@@ -309,23 +308,17 @@ archive_cached(Oid table)
 
 	if (archives == NULL)
 	{
-		HASHCTL		ctl = {0};
+		HASHCTL		ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(Archive),
+		.hcxt = TopMemoryContext};
 
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(Archive);
-		ctl.hcxt = TopMemoryContext;
 		archives = hash_create("pgfairq archives", 16, &ctl,
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
 	archive = hash_search(archives, &table, HASH_ENTER, &found);
 	if (!found)
 	{
-		archive->valid = false;
-		archive->name[0] = '\0';
-		archive->relation = InvalidOid;
-		archive->optional = 0;
-		archive->insert = NULL;
-		archive->remove = NULL;
+		memset(archive, 0, sizeof(Archive));
+		archive->table = table;
 	}
 	return archive;
 }
@@ -345,22 +338,23 @@ archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner
 {
 	uint64		before = invalidations;
 	const char *problem;
-	uint32		had = archive->optional;
+	uint32		optional = 0;
 
 	AssertRelationLocked(relation, AccessShareLock);
 	if (archive->valid && archive->relation == RelationGetRelid(relation))
 		return NULL;
 
 	archive->relation = RelationGetRelid(relation);
-	archive->done_at = get_attnum(archive->relation, "done_at");
-	archive->id = get_attnum(archive->relation, "id");
-	archive->optional = 0;
+	problem = archive_problem(relation, owner, &archive->shape);
+	archive->valid = (problem == NULL && before == invalidations);
+	if (problem != NULL)
+		return problem;
 	for (int i = DONE_REQUIRED; i < DONE_COLUMNS; i++)
-		if (archive_optional_column(relation, i) != InvalidAttrNumber)
-			archive->optional |= DONE_BIT(i);
+		if (archive->shape.columns[i] != InvalidAttrNumber)
+			optional |= DONE_BIT(i);
 
 	/* Plans are good for as long as the names are: they look them up again. */
-	if (strcmp(archive->name, name) != 0 || had != archive->optional)
+	if (strcmp(archive->name, name) != 0 || archive->optional != optional)
 	{
 		/* Now or later: a trigger that they fire may be who has called us. */
 		if (archive->insert != NULL)
@@ -370,10 +364,9 @@ archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner
 		archive->insert = NULL;
 		archive->remove = NULL;
 		strlcpy(archive->name, name, NAMEDATALEN);
+		archive->optional = optional;
 	}
-	problem = archive_problem(relation, owner, &archive->indexes);
-	archive->valid = (problem == NULL && before == invalidations);
-	return problem;
+	return NULL;
 }
 
 /*
@@ -387,11 +380,10 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 	Oid			oid;
 	const char *problem;
 
-	archive_name(info->name, name);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		oid = get_relname_relid(name, RelationGetNamespace(rel));
+		oid = archive_find_table(info->name, name);
 		if (!OidIsValid(oid))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -410,18 +402,6 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 				 errdetail_internal("%s", problem),
 				 errhint("Undo the change that was made to the table, or keep no done tasks with keep_done => '0'.")));
 	return archive;
-}
-
-SPIPlanPtr
-archive_prepare(const char *sql, int nargs, Oid *types)
-{
-	SPIPlanPtr	plan = SPI_prepare(sql, nargs, types);
-
-	if (plan == NULL)
-		elog(ERROR, "SPI_prepare failed (%s): %s",
-			 SPI_result_code_string(SPI_result), sql);
-	SPI_keepplan(plan);
-	return plan;
 }
 
 /* ----------------------------------------------------------------
@@ -451,26 +431,6 @@ void
 archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 			TimestampTz claimed_at)
 {
-	static const struct
-	{
-		ArchiveColumn to;
-		QueueColumn from;
-	}			copied[] = {
-		{DONE_ID, COLUMN_ID},
-		{DONE_ENQUEUED_AT, COLUMN_ENQUEUED_AT},
-		{DONE_RUN_AT, COLUMN_RUN_AT},
-		{DONE_PRIORITY, COLUMN_PRIORITY},
-		{DONE_COST, COLUMN_COST},
-		{DONE_GROUP_KEY, COLUMN_GROUP_KEY},
-		{DONE_PAYLOAD, COLUMN_PAYLOAD},
-		{DONE_HEADERS, COLUMN_HEADERS},
-		{DONE_UNIQUE_KEY, COLUMN_UNIQUE_KEY},
-		{DONE_LAST_ERROR, COLUMN_LAST_ERROR},
-		{DONE_NAME, COLUMN_NAME},
-		{DONE_LOST, COLUMN_LOST},
-		{DONE_HISTORY, COLUMN_HISTORY},
-		{DONE_SUBGROUP_KEY, COLUMN_SUBGROUP_KEY},
-	};
 	Datum		values[DONE_COLUMNS];
 	bool		nulls[DONE_COLUMNS] = {false};
 	TimestampTz now;
@@ -481,10 +441,12 @@ archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 		begin_batch(batch);
 
 	row_reader_complete(row);
-	for (int i = 0; i < (int) lengthof(copied); i++)
+	for (int i = 0; i < DONE_COLUMNS; i++)
 	{
-		values[copied[i].to] = row_value(row, copied[i].from);
-		nulls[copied[i].to] = row_is_null(row, copied[i].from);
+		if (archive_columns[i].from == NOT_COPIED)
+			continue;
+		values[i] = row_value(row, archive_columns[i].from);
+		nulls[i] = row_is_null(row, archive_columns[i].from);
 	}
 	/* The time of each, not of the batch: the index is read in this order. */
 	now = GetCurrentTimestamp();
@@ -527,15 +489,13 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 		StringInfoData names;
 
 		initStringInfo(&names);
-		appendStringInfoString(&names, COLUMN_NAMES);
-		for (int i = DONE_REQUIRED; i < DONE_COLUMNS; i++)
-			if ((archive->optional & DONE_BIT(i)) != 0)
-				appendStringInfo(&names, ", %s", archive_columns[i].name);
-		archive->insert = archive_prepare(psprintf("INSERT INTO %s (%s) SELECT %s FROM " BATCH_NAME,
-												   quote_qualified_identifier(QUEUE_SCHEMA,
-																			  archive->name),
-												   names.data, names.data),
-										  0, NULL);
+		for (int i = 0; i < DONE_COLUMNS; i++)
+			if (i < DONE_REQUIRED || (archive->optional & DONE_BIT(i)) != 0)
+				appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", archive_columns[i].name);
+		archive->insert =
+			own_table_prepare(psprintf("INSERT INTO %s (%s) SELECT %s FROM " BATCH_NAME,
+									   quote_qualified_identifier(QUEUE_SCHEMA, archive->name),
+									   names.data, names.data), 0, NULL);
 	}
 	result = SPI_execute_plan(archive->insert, NULL, NULL, false, 0);
 	if (result < 0)

@@ -62,7 +62,11 @@ typedef struct ArchiveDefinition
 	const char *name;
 	const char *definition;
 	Oid			type;
+	int			from;			/* the column of the queue's table that it is
+								 * copied from, or NOT_COPIED */
 } ArchiveDefinition;
+
+#define NOT_COPIED	(-1)
 
 extern const ArchiveDefinition archive_columns[DONE_COLUMNS];
 extern const char *const archive_outcomes[];
@@ -78,12 +82,13 @@ typedef struct ArchiveBatch
 								 * values */
 } ArchiveBatch;
 
-/* The indexes of an archive that we read. */
-typedef struct ArchiveIndexes
+/* What is where in an archive. */
+typedef struct ArchiveShape
 {
-	Oid			by_time;		/* on (done_at, id) */
+	AttrNumber	columns[DONE_COLUMNS];
+	Oid			by_time;		/* the index on (done_at, id) */
 	Oid			by_id;			/* InvalidOid: there is none */
-} ArchiveIndexes;
+} ArchiveShape;
 
 /* What a backend knows about an archive. */
 typedef struct Archive
@@ -92,9 +97,7 @@ typedef struct Archive
 	bool		valid;			/* it has been looked at as it is */
 	char		name[NAMEDATALEN];
 	Oid			relation;
-	ArchiveIndexes indexes;
-	AttrNumber	done_at;
-	AttrNumber	id;
+	ArchiveShape shape;
 	uint32		optional;		/* columns that it has, of those that it may
 								 * lack */
 	SPIPlanPtr	insert;			/* NULL: not prepared; good for the name */
@@ -103,15 +106,13 @@ typedef struct Archive
 
 /* archive.c */
 extern void archive_register(void);
-extern void archive_name(const char *queue, char *result);
+extern Oid	archive_find_table(const char *queue, char *name);
 extern Archive *archive_cached(Oid table);
 extern const char *archive_look_at(Archive *archive, Relation relation,
 								   const char *name, Oid owner);
 extern const char *archive_problem(Relation relation, Oid owner,
-								   ArchiveIndexes *found);
-extern AttrNumber archive_optional_column(Relation relation, ArchiveColumn column);
+								   ArchiveShape *found);
 extern void archive_bind(Oid relation, Oid table);
-extern SPIPlanPtr archive_prepare(const char *sql, int nargs, Oid *types);
 
 extern void archive_add(ArchiveBatch *batch, RowReader *row,
 						ArchiveOutcome outcome, TimestampTz claimed_at);

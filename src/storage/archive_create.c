@@ -9,10 +9,8 @@
 
 #include "access/relation.h"
 #include "lib/stringinfo.h"
-#include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 #include "common/run_as.h"
 #include "storage/archive.h"
@@ -25,8 +23,7 @@ archive_check_name(const char *queue)
 {
 	char		name[NAMEDATALEN];
 
-	archive_name(queue, name);
-	if (OidIsValid(get_relname_relid(name, queue_catalog_schema(false))))
+	if (OidIsValid(archive_find_table(queue, name)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("cannot keep done tasks of queue \"%s\": relation \"%s.%s\" already exists",
@@ -84,16 +81,14 @@ create_archive(const char *queue, const char *name, Oid owner)
  * to find results.
  */
 static void
-complete_archive(const char *queue, const char *name, Oid owner,
-				 const ArchiveIndexes *indexes)
+complete_archive(const char *queue, Oid archive, const char *name, Oid owner,
+				 const ArchiveShape *shape)
 {
-	Oid			oid = get_relname_relid(name, queue_catalog_schema(false));
-
-	const char *add = archive_add_columns(oid, name, ~UINT32_C(0));
+	const char *add = archive_add_columns(archive, name, ~UINT32_C(0));
 
 	if (add != NULL)
 		run_sql_as(owner, add);
-	if (!OidIsValid(indexes->by_id))
+	if (!OidIsValid(shape->by_id))
 		run_sql_as(owner, id_index(queue, name));
 }
 
@@ -104,16 +99,13 @@ void
 archive_provide(const char *queue, Oid table, Oid owner)
 {
 	char		name[NAMEDATALEN];
-	Oid			schema = queue_catalog_schema(false);
-	Oid			oid;
+	Oid			oid = archive_find_table(queue, name);
 
-	archive_name(queue, name);
-	oid = get_relname_relid(name, schema);
 	if (OidIsValid(oid))
 	{
 		Relation	relation = relation_open(oid, AccessShareLock);
-		ArchiveIndexes indexes;
-		const char *problem = archive_problem(relation, owner, &indexes);
+		ArchiveShape shape;
+		const char *problem = archive_problem(relation, owner, &shape);
 
 		if (problem != NULL)
 			ereport(ERROR,
@@ -123,12 +115,12 @@ archive_provide(const char *queue, Oid table, Oid owner)
 					 errdetail_internal("%s", problem),
 					 errhint("Rename or drop that relation.")));
 		relation_close(relation, NoLock);
-		complete_archive(queue, name, owner, &indexes);
+		complete_archive(queue, oid, name, owner, &shape);
 	}
 	else
 	{
 		create_archive(queue, name, owner);
-		oid = get_relname_relid(name, schema);
+		oid = archive_find_table(queue, name);
 	}
 	archive_bind(oid, table);
 }

@@ -11,72 +11,88 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/relation.h"
+#include "access/htup_details.h"
 #include "access/tableam.h"
-#include "funcapi.h"
+#include "access/relation.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
 #include "utils/fmgroids.h"
-#include "utils/jsonb.h"
-#include "utils/lsyscache.h"
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/compat.h"
 #include "storage/archive.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
 
-/* Where an archive has its columns. */
+/* The columns of a row, of which all and all_nulls are given. */
 static void
-find_columns(Relation relation, AttrNumber *columns)
-{
-	for (int i = 0; i < DONE_COLUMNS; i++)
-		columns[i] = get_attnum(RelationGetRelid(relation), archive_columns[i].name);
-	for (int i = DONE_REQUIRED; i < DONE_COLUMNS; i++)
-		columns[i] = archive_optional_column(relation, i);
-}
-
-/* The columns of a row. */
-static void
-read_row(TupleTableSlot *slot, const AttrNumber *columns, Datum *values, bool *nulls)
+pick_columns(const Datum *all, const bool *all_nulls, const AttrNumber *columns, Datum *values,
+			 bool *nulls)
 {
 	for (int i = 0; i < DONE_COLUMNS; i++)
 	{
-		nulls[i] = true;
-		if (columns[i] != InvalidAttrNumber)
-			values[i] = slot_getattr(slot, columns[i], &nulls[i]);
+		nulls[i] = columns[i] == InvalidAttrNumber || all_nulls[columns[i] - 1];
+		if (!nulls[i])
+			values[i] = all[columns[i] - 1];
 		/* Rows that are written with SQL may have infinite times. */
 		if (!nulls[i] && archive_columns[i].type == TIMESTAMPTZOID)
 			nulls[i] = TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[i]));
 	}
 }
 
+/* A column of a row. */
+static Datum
+row_column(HeapTuple tuple, Relation relation, AttrNumber column, bool *isnull)
+{
+	return heap_getattr(tuple, column, RelationGetDescr(relation), isnull);
+}
+
 /*
  * All rows of an archive, after the name of the queue.
  */
 static void
-put_rows(ReturnSetInfo *rsinfo, const char *queue, Relation relation)
+put_rows(ReturnSetInfo *rsinfo, const char *queue, Relation relation, const ArchiveShape *shape)
 {
 	TupleTableSlot *slot = table_slot_create(relation, NULL);
 	TableScanDesc scan = table_beginscan(relation, GetActiveSnapshot(), 0, NULL);
-	AttrNumber	columns[DONE_COLUMNS];
 	Datum		values[DONE_COLUMNS + 1];
 	bool		nulls[DONE_COLUMNS + 1] = {false};
 
 	values[0] = CStringGetTextDatum(queue);
-	find_columns(relation, columns);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
-		read_row(slot, columns, values + 1, nulls + 1);
+		slot_getallattrs(slot);
+		pick_columns(slot->tts_values, slot->tts_isnull, shape->columns, values + 1, nulls + 1);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
+}
+
+/*
+ * Open the archive of a queue, whose table is given, both locked; NULL: one of
+ * them was dropped just now.  *problem: what keeps it from being one (NULL:
+ * nothing).
+ */
+static Relation
+open_to_read(Oid table, Oid archive, ArchiveShape *shape, const char **problem)
+{
+	Relation	queue_table = try_relation_open(table, AccessShareLock);
+	Relation	relation;
+
+	if (queue_table == NULL)
+		return NULL;
+	relation = try_relation_open(archive, AccessShareLock);
+	if (relation != NULL)
+		*problem = archive_problem(relation, queue_table->rd_rel->relowner, shape);
+	relation_close(queue_table, NoLock);
+	if (relation == NULL)
+		UnlockRelationOid(table, AccessShareLock);
+	return relation;
 }
 
 /*
@@ -87,28 +103,21 @@ void
 archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table)
 {
 	char		name[NAMEDATALEN];
-	ArchiveIndexes indexes;
-	Oid			oid;
-	Relation	queue_table;
+	ArchiveShape shape;
+	Oid			oid = archive_find_table(queue, name);
 	Relation	relation;
+	const char *problem;
 
-	archive_name(queue, name);
-	oid = get_relname_relid(name, queue_catalog_schema(false));
 	if (!OidIsValid(oid) ||
 		pg_class_aclcheck(oid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		return;
-	queue_table = try_relation_open(table, AccessShareLock);
-	if (queue_table == NULL)
+	relation = open_to_read(table, oid, &shape, &problem);
+	if (relation == NULL)
 		return;
-	relation = try_relation_open(oid, AccessShareLock);
-	if (relation != NULL)
-	{
-		if (archive_problem(relation, queue_table->rd_rel->relowner, &indexes) == NULL &&
-			check_enable_rls(oid, InvalidOid, true) != RLS_ENABLED)
-			put_rows(rsinfo, queue, relation);
-		relation_close(relation, AccessShareLock);
-	}
-	relation_close(queue_table, AccessShareLock);
+	if (problem == NULL && check_enable_rls(oid, InvalidOid, true) != RLS_ENABLED)
+		put_rows(rsinfo, queue, relation, &shape);
+	relation_close(relation, AccessShareLock);
+	UnlockRelationOid(table, AccessShareLock);
 }
 
 /*
@@ -116,19 +125,17 @@ archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table)
  * none.  The queue's table is left locked, so that what the rows lead to stays.
  */
 static Relation
-open_to_look(const char *queue, ArchiveIndexes *indexes)
+open_to_look(const char *queue, ArchiveShape *shape)
 {
 	char		name[NAMEDATALEN];
 	Oid			table = queue_catalog_relation(queue);
 	Oid			oid;
-	Relation	queue_table;
 	Relation	relation;
 	const char *problem;
 
 	if (!OidIsValid(table))
 		queue_open_unknown(queue);
-	archive_name(queue, name);
-	oid = get_relname_relid(name, queue_catalog_schema(false));
+	oid = archive_find_table(queue, name);
 	if (!OidIsValid(oid))
 		return NULL;
 	if (pg_class_aclcheck(oid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
@@ -137,16 +144,9 @@ open_to_look(const char *queue, ArchiveIndexes *indexes)
 				 errmsg("permission denied for the done tasks of queue \"%s\"", queue),
 				 errhint("The privilege %s on table \"%s.%s\" is required.",
 						 "SELECT", QUEUE_SCHEMA, name)));
-	queue_table = try_relation_open(table, AccessShareLock);
-	if (queue_table == NULL)
-		return NULL;			/* dropped just now */
-	relation = try_relation_open(oid, AccessShareLock);
+	relation = open_to_read(table, oid, shape, &problem);
 	if (relation == NULL)
-	{
-		relation_close(queue_table, NoLock);
 		return NULL;
-	}
-	problem = archive_problem(relation, queue_table->rd_rel->relowner, indexes);
 	if (problem == NULL && check_enable_rls(oid, InvalidOid, true) == RLS_ENABLED)
 		problem = "It has row-level security, whose policies are not applied here.";
 	if (problem != NULL)
@@ -156,23 +156,20 @@ open_to_look(const char *queue, ArchiveIndexes *indexes)
 						queue, QUEUE_SCHEMA, name),
 				 errdetail_internal("%s", problem),
 				 errhint("Undo the change that was made to the table.")));
-	relation_close(queue_table, NoLock);
 	return relation;
 }
 
 /* Is a column of text as asked for (NULL: in any way)? */
 static bool
-text_is(TupleTableSlot *slot, AttrNumber column, const text *wanted)
+text_is(HeapTuple tuple, Relation relation, AttrNumber column, const text *wanted)
 {
 	bool		isnull;
 	Datum		value;
 
 	if (wanted == NULL)
 		return true;
-	value = slot_getattr(slot, column, &isnull);
-	if (isnull)
-		return false;
-	return row_reader_same_text(DatumGetTextPP(value), wanted);
+	value = row_column(tuple, relation, column, &isnull);
+	return !isnull && row_reader_same_text(DatumGetTextPP(value), wanted);
 }
 
 /*
@@ -180,24 +177,21 @@ text_is(TupleTableSlot *slot, AttrNumber column, const text *wanted)
  * which the keys bound, backwards.  Returns false when enough was looked at.
  */
 static bool
-look_back(Relation relation, const ArchiveIndexes *indexes, ScanKey keys, int n,
-		  int *rows, ArchivePage *page)
+look_back(Relation relation, const ArchiveShape *shape, ScanKey keys, int *rows,
+		  ArchivePage *page)
 {
-	Relation	index = index_open(indexes->by_time, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(relation, NULL);
-	IndexScanDesc scan = fairq_index_beginscan(relation, index, GetActiveSnapshot(), n);
-	AttrNumber	columns[DONE_COLUMNS];
+	Relation	index = index_open(shape->by_time, AccessShareLock);
+	SysScanDesc scan = systable_beginscan_ordered(relation, index, GetActiveSnapshot(), 2, keys);
+	HeapTuple	tuple = NULL;
 	bool		end = false;
 
-	find_columns(relation, columns);
-	index_rescan(scan, keys, n, NULL, 0);
 	while (*rows < page->max_rows && page->n < page->max_tasks &&
-		   !(end = !index_getnext_slot(scan, BackwardScanDirection, slot)))
+		   !(end = (tuple = systable_getnext_ordered(scan, BackwardScanDirection)) == NULL))
 	{
 		bool		no_time;
 		bool		no_id;
-		Datum		time = slot_getattr(slot, columns[DONE_DONE_AT], &no_time);
-		Datum		id = slot_getattr(slot, columns[DONE_ID], &no_id);
+		Datum		time = row_column(tuple, relation, shape->columns[DONE_DONE_AT], &no_time);
+		Datum		id = row_column(tuple, relation, shape->columns[DONE_ID], &no_id);
 
 		CHECK_FOR_INTERRUPTS();
 		/* A row that was written with SQL, and is in no place of the order. */
@@ -206,14 +200,13 @@ look_back(Relation relation, const ArchiveIndexes *indexes, ScanKey keys, int n,
 		page->last_time = DatumGetTimestampTz(time);
 		page->last_id = DatumGetInt64(id);
 		(*rows)++;
-		if (!text_is(slot, columns[DONE_OUTCOME], page->outcome) ||
-			!text_is(slot, columns[DONE_GROUP_KEY], page->group))
+		if (!text_is(tuple, relation, shape->columns[DONE_OUTCOME], page->outcome) ||
+			!text_is(tuple, relation, shape->columns[DONE_GROUP_KEY], page->group))
 			continue;
 		page->times[page->n] = TimestampTzGetDatum(page->last_time);
 		page->ids[page->n++] = Int64GetDatum(page->last_id);
 	}
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
+	systable_endscan_ordered(scan);
 	index_close(index, AccessShareLock);
 	return end;
 }
@@ -225,8 +218,8 @@ look_back(Relation relation, const ArchiveIndexes *indexes, ScanKey keys, int n,
 void
 archive_page(const char *queue, ArchivePage *page)
 {
-	ArchiveIndexes indexes;
-	Relation	relation = open_to_look(queue, &indexes);
+	ArchiveShape shape;
+	Relation	relation = open_to_look(queue, &shape);
 	ScanKeyData keys[2];
 	int			rows = 0;
 
@@ -235,18 +228,19 @@ archive_page(const char *queue, ArchivePage *page)
 	if (relation == NULL)
 		return;
 	/* First what was done at the very time: one commit ends many. */
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
+	ScanKeyInit(&keys[0], shape.columns[DONE_DONE_AT], BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
 				TimestampTzGetDatum(page->before));
-	ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(page->before_id));
+	ScanKeyInit(&keys[1], shape.columns[DONE_ID], BTLessStrategyNumber,
+				F_INT8LT, Int64GetDatum(page->before_id));
 	page->more = !TIMESTAMP_NOT_FINITE(page->before) &&
-		!look_back(relation, &indexes, keys, 2, &rows, page);
+		!look_back(relation, &shape, keys, &rows, page);
 	if (!page->more)
 	{
-		ScanKeyInit(&keys[0], 1, BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
+		ScanKeyInit(&keys[0], shape.columns[DONE_DONE_AT], BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
 					TimestampTzGetDatum(page->before));
-		ScanKeyInit(&keys[1], 1, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
-					TimestampTzGetDatum(DT_NOBEGIN));
-		page->more = !look_back(relation, &indexes, keys, 2, &rows, page);
+		ScanKeyInit(&keys[1], shape.columns[DONE_DONE_AT], BTGreaterStrategyNumber,
+					F_TIMESTAMPTZ_GT, TimestampTzGetDatum(DT_NOBEGIN));
+		page->more = !look_back(relation, &shape, keys, &rows, page);
 	}
 	relation_close(relation, NoLock);
 }
@@ -259,57 +253,55 @@ archive_page(const char *queue, ArchivePage *page)
 void
 archive_put_task(ReturnSetInfo *rsinfo, const char *queue, int64 id, TimestampTz done_at)
 {
-	ArchiveIndexes indexes;
-	Relation	relation = open_to_look(queue, &indexes);
-	AttrNumber	columns[DONE_COLUMNS];
+	ArchiveShape shape;
+	Relation	relation = open_to_look(queue, &shape);
 	Datum		values[DONE_COLUMNS];
 	bool		nulls[DONE_COLUMNS];
 	bool		any_time = (done_at == DT_NOEND);
 	TimestampTz latest = DT_NOBEGIN;
 	HeapTuple	found = NULL;
-	TupleTableSlot *slot;
+	HeapTuple	tuple;
 	ScanKeyData keys[2];
-	IndexScanDesc scan;
+	SysScanDesc scan;
 	Relation	index;
 
 	if (relation == NULL)
 		return;
-	if (any_time && !OidIsValid(indexes.by_id))
+	if (any_time && !OidIsValid(shape.by_id))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the done tasks of queue \"%s\" have no index on column \"id\"", queue),
 				 errhint("Set keep_done with fairq.alter_queue(), which creates it.")));
-	find_columns(relation, columns);
-	slot = table_slot_create(relation, NULL);
-	index = index_open(any_time ? indexes.by_id : indexes.by_time, AccessShareLock);
-	if (!any_time)
-		ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
-					TimestampTzGetDatum(done_at));
-	ScanKeyInit(&keys[any_time ? 0 : 1], any_time ? 1 : 2, BTEqualStrategyNumber, F_INT8EQ,
+	index = index_open(any_time ? shape.by_id : shape.by_time, AccessShareLock);
+	ScanKeyInit(&keys[0], shape.columns[DONE_DONE_AT], BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
+				TimestampTzGetDatum(done_at));
+	ScanKeyInit(&keys[1], shape.columns[DONE_ID], BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(id));
-	scan = fairq_index_beginscan(relation, index, GetActiveSnapshot(), any_time ? 1 : 2);
-	index_rescan(scan, keys, any_time ? 1 : 2, NULL, 0);
-	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	scan = systable_beginscan_ordered(relation, index, GetActiveSnapshot(), any_time ? 1 : 2,
+									  any_time ? &keys[1] : keys);
+	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
 		bool		isnull;
-		Datum		time = slot_getattr(slot, columns[DONE_DONE_AT], &isnull);
+		Datum		time = row_column(tuple, relation, shape.columns[DONE_DONE_AT], &isnull);
 
 		CHECK_FOR_INTERRUPTS();
 		if (found != NULL && (isnull || DatumGetTimestampTz(time) <= latest))
 			continue;
 		if (!isnull)
 			latest = DatumGetTimestampTz(time);
-		found = ExecCopySlotHeapTuple(slot);
+		found = heap_copytuple(tuple);
 	}
-	index_endscan(scan);
+	systable_endscan_ordered(scan);
 	index_close(index, AccessShareLock);
 	if (found != NULL)
 	{
-		ExecForceStoreHeapTuple(found, slot, false);
-		read_row(slot, columns, values, nulls);
+		Datum		all[MaxHeapAttributeNumber];
+		bool		all_nulls[MaxHeapAttributeNumber];
+
+		heap_deform_tuple(found, RelationGetDescr(relation), all, all_nulls);
+		pick_columns(all, all_nulls, shape.columns, values, nulls);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
-	ExecDropSingleTupleTableSlot(slot);
 	relation_close(relation, NoLock);
 }
 
@@ -317,28 +309,15 @@ archive_put_task(ReturnSetInfo *rsinfo, const char *queue, int64 id, TimestampTz
  * A copy of a value of a row; returns whether it is not null.
  */
 static bool
-copy_value(TupleTableSlot *slot, AttrNumber column, Datum *value)
+copy_value(HeapTuple tuple, Relation relation, AttrNumber column, Datum *value)
 {
-	bool		isnull;
-	Datum		stored = slot_getattr(slot, column, &isnull);
+	bool		isnull = true;
+	Datum		stored = column != InvalidAttrNumber ?
+		row_column(tuple, relation, column, &isnull) : (Datum) 0;
 
 	if (!isnull)
 		*value = PointerGetDatum(PG_DETOAST_DATUM_COPY(stored));
 	return !isnull;
-}
-
-static void
-copy_task(TupleTableSlot *slot, Relation relation, ArchivedTask *task)
-{
-	AttrNumber	column = archive_optional_column(relation, DONE_RESULT);
-	bool		isnull;
-
-	if (!copy_value(slot, get_attnum(RelationGetRelid(relation), "outcome"), &task->outcome))
-		task->outcome = CStringGetTextDatum("");
-	task->done_at = slot_getattr(slot, get_attnum(RelationGetRelid(relation), "done_at"), &isnull);
-	task->has_error = copy_value(slot, get_attnum(RelationGetRelid(relation), "last_error"),
-								 &task->last_error);
-	task->has_result = column != InvalidAttrNumber && copy_value(slot, column, &task->result);
 }
 
 /*
@@ -349,36 +328,27 @@ static bool
 find_row(Relation relation, const Archive *archive, int64 id, Snapshot snapshot,
 		 ArchivedTask *task)
 {
-	TupleTableSlot *slot = table_slot_create(relation, NULL);
-	bool		by_index = OidIsValid(archive->indexes.by_id);
+	const ArchiveShape *shape = &archive->shape;
 	ScanKeyData key;
-	bool		found;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		isnull;
 
-	ScanKeyInit(&key, by_index ? 1 : archive->id, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(id));
-	if (by_index)
+	ScanKeyInit(&key, shape->columns[DONE_ID], BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	scan = systable_beginscan(relation, shape->by_id,
+							  OidIsValid(shape->by_id), snapshot, 1, &key);
+	tuple = systable_getnext(scan);
+	if (tuple != NULL)
 	{
-		Relation	index = index_open(archive->indexes.by_id, AccessShareLock);
-		IndexScanDesc scan = fairq_index_beginscan(relation, index, snapshot, 1);
-
-		index_rescan(scan, &key, 1, NULL, 0);
-		found = index_getnext_slot(scan, ForwardScanDirection, slot);
-		if (found)
-			copy_task(slot, relation, task);
-		index_endscan(scan);
-		index_close(index, AccessShareLock);
+		if (!copy_value(tuple, relation, shape->columns[DONE_OUTCOME], &task->outcome))
+			task->outcome = CStringGetTextDatum("");
+		task->done_at = row_column(tuple, relation, shape->columns[DONE_DONE_AT], &isnull);
+		task->has_error = copy_value(tuple, relation, shape->columns[DONE_LAST_ERROR],
+									 &task->last_error);
+		task->has_result = copy_value(tuple, relation, shape->columns[DONE_RESULT], &task->result);
 	}
-	else
-	{
-		TableScanDesc scan = table_beginscan(relation, snapshot, 1, &key);
-
-		found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
-		if (found)
-			copy_task(slot, relation, task);
-		table_endscan(scan);
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	return found;
+	systable_endscan(scan);
+	return tuple != NULL;
 }
 
 /*
@@ -392,12 +362,10 @@ archive_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot, Archive
 {
 	Archive    *archive = archive_cached(RelationGetRelid(rel));
 	char		name[NAMEDATALEN];
+	Oid			oid = archive_find_table(info->name, name);
 	Relation	relation;
-	Oid			oid;
 	bool		found = false;
 
-	archive_name(info->name, name);
-	oid = get_relname_relid(name, RelationGetNamespace(rel));
 	relation = OidIsValid(oid) ? try_relation_open(oid, AccessShareLock) : NULL;
 	if (relation == NULL)
 		return false;
@@ -418,23 +386,17 @@ archive_table_to_drop(const char *queue, Oid table)
 {
 	char		name[NAMEDATALEN];
 	char	   *result = NULL;
-	Oid			owner = InvalidOid;
+	Oid			oid = archive_find_table(queue, name);
 	Relation	relation;
-	Oid			oid;
-	ArchiveIndexes indexes;
+	ArchiveShape shape;
+	const char *problem;
 
-	archive_name(queue, name);
-	oid = get_relname_relid(name, queue_catalog_schema(false));
-	relation = OidIsValid(oid) ? try_relation_open(table, AccessShareLock) : NULL;
+	relation = OidIsValid(oid) ? open_to_read(table, oid, &shape, &problem) : NULL;
 	if (relation == NULL)
 		return NULL;
-	owner = relation->rd_rel->relowner;
+	if (problem == NULL)
+		result = quote_qualified_identifier(QUEUE_SCHEMA, name);
 	relation_close(relation, AccessShareLock);
-	relation = try_relation_open(oid, AccessShareLock);
-	if (relation == NULL)
-		return NULL;
-	if (archive_problem(relation, owner, &indexes) == NULL)
-		result = pstrdup(quote_qualified_identifier(QUEUE_SCHEMA, name));
-	relation_close(relation, AccessShareLock);
+	UnlockRelationOid(table, AccessShareLock);
 	return result;
 }

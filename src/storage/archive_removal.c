@@ -15,7 +15,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/relation.h"
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
@@ -29,6 +28,7 @@
 
 #include "common/contracts.h"
 #include "storage/archive.h"
+#include "storage/own_table.h"
 #include "xact/pending_queue.h"
 
 /* A row to remove. */
@@ -81,7 +81,7 @@ note_row(ArchiveRemoval *removal, const IndexPosition *place, bool skipped,
 static void
 read_old(ArchiveRemoval *removal)
 {
-	Relation	index = index_open(removal->archive->indexes.by_time, AccessShareLock);
+	Relation	index = index_open(removal->archive->shape.by_time, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(removal->relation, NULL);
 	IndexPosition from = removal->from;
 	SnapshotData dirty;
@@ -133,7 +133,7 @@ static void
 read_skipped(ArchiveRemoval *removal, const IndexPosition *place)
 {
 	Relation	relation = removal->relation;
-	Archive    *archive = removal->archive;
+	const AttrNumber *columns = removal->archive->shape.columns;
 	TupleTableSlot *slot = table_slot_create(relation, NULL);
 	IndexFetchTableData *fetch = table_index_fetch_begin(relation);
 	ItemPointerData tid = place->tid;
@@ -146,8 +146,8 @@ read_skipped(ArchiveRemoval *removal, const IndexPosition *place)
 	/* Another row may be there by now. */
 	if (ItemPointerGetBlockNumber(&tid) < RelationGetNumberOfBlocks(relation) &&
 		table_index_fetch_tuple(fetch, &tid, &dirty, slot, &call_again, &all_dead) &&
-		DatumGetTimestampTz(slot_getattr(slot, archive->done_at, &isnull)) == place->due &&
-		DatumGetInt64(slot_getattr(slot, archive->id, &isnull)) == place->id)
+		DatumGetTimestampTz(slot_getattr(slot, columns[DONE_DONE_AT], &isnull)) == place->due &&
+		DatumGetInt64(slot_getattr(slot, columns[DONE_ID], &isnull)) == place->id)
 		note_row(removal, place, true, slot, &dirty);
 	else
 	{
@@ -191,11 +191,11 @@ remove_rows(ArchiveRemoval *removal)
 											TYPALIGN_SHORT));
 	SPI_connect();
 	if (archive->remove == NULL)
-		archive->remove = archive_prepare(psprintf("DELETE FROM ONLY %s WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY("
-												   "SELECT o.ctid FROM ONLY %s o WHERE o.ctid OPERATOR(pg_catalog.=) ANY ($1)"
-												   " FOR UPDATE SKIP LOCKED)) RETURNING ctid",
-												   name, name),
-										  1, &type);
+		archive->remove =
+			own_table_prepare(psprintf("DELETE FROM ONLY %s WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY("
+									   "SELECT o.ctid FROM ONLY %s o WHERE o.ctid OPERATOR(pg_catalog.=) ANY ($1)"
+									   " FOR UPDATE SKIP LOCKED)) RETURNING ctid",
+									   name, name), 1, &type);
 	/* As it is now, whatever the isolation level. */
 	PushActiveSnapshot(GetLatestSnapshot());
 	result = SPI_execute_snapshot(archive->remove, &value, NULL, GetActiveSnapshot(),

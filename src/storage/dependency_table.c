@@ -26,7 +26,6 @@
 
 #include "access/genam.h"
 #include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type_d.h"
@@ -36,13 +35,10 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/snapmgr.h"
 
 #include "common/contracts.h"
 #include "storage/dependency_table.h"
 #include "storage/own_table.h"
-#include "xact/pending.h"
-#include "xact/pending_ended.h"
 #include "xact/pending_queue.h"
 
 #define TABLE_NAME		"dependency"
@@ -56,12 +52,6 @@
 #define DEPENDENCY_FAILED		5
 
 PG_FUNCTION_INFO_V1(fairq_dependency_written);
-
-static Relation
-open_table(LOCKMODE lockmode)
-{
-	return own_table_open(QUEUE_SCHEMA, TABLE_NAME, lockmode);
-}
 
 /*
  * Read rows of a queue: those whose column, the second of the index, is equal
@@ -80,7 +70,8 @@ begin_scan(OwnScan *scan, QueueInfo *info, const char *index, int64 value,
 				all ? F_INT8GE : F_INT8EQ, Int64GetDatum(value));
 	ScanKeyInit(&keys[2], by_task ? DEPENDENCY_PREDECESSOR : DEPENDENCY_TASK,
 				BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
-	own_table_scan(scan, open_table(RowExclusiveLock), index, info->name, keys, all ? 2 : 3);
+	own_table_scan(scan, own_table_open(QUEUE_SCHEMA, TABLE_NAME, RowExclusiveLock), index,
+				   info->name, keys, all ? 2 : 3);
 }
 
 static bool
@@ -107,6 +98,22 @@ end_scan(OwnScan *scan)
 	table_close(scan->table, NoLock);
 }
 
+static int
+read_rows(QueueInfo *info, const char *index, int64 value, int64 from, int max,
+		  Dependency *rows)
+{
+	OwnScan		scan;
+	int			n = 0;
+
+	AssertOidLocked(info->relation);
+	Assert(max > 0);
+	begin_scan(&scan, info, index, value, from, false);
+	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
+		n++;
+	end_scan(&scan);
+	return n;
+}
+
 /*
  * The rows of a predecessor, up to max, of tasks from an id on.  Returns how
  * many.
@@ -115,16 +122,7 @@ int
 dependency_table_of_predecessor(QueueInfo *info, int64 predecessor, int64 from,
 								int max, Dependency *rows)
 {
-	OwnScan		scan;
-	int			n = 0;
-
-	AssertOidLocked(info->relation);
-	Assert(max > 0);
-	begin_scan(&scan, info, BY_PREDECESSOR, predecessor, from, false);
-	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
-		n++;
-	end_scan(&scan);
-	return n;
+	return read_rows(info, BY_PREDECESSOR, predecessor, from, max, rows);
 }
 
 /*
@@ -134,16 +132,7 @@ dependency_table_of_predecessor(QueueInfo *info, int64 predecessor, int64 from,
 int
 dependency_table_of_task(QueueInfo *info, int64 task, int64 from, int max, Dependency *rows)
 {
-	OwnScan		scan;
-	int			n = 0;
-
-	AssertOidLocked(info->relation);
-	Assert(max > 0);
-	begin_scan(&scan, info, BY_TASK, task, from, false);
-	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
-		n++;
-	end_scan(&scan);
-	return n;
+	return read_rows(info, BY_TASK, task, from, max, rows);
 }
 
 /*
@@ -215,7 +204,7 @@ dependency_table_waited_for(QueueInfo *info, int64 task)
 bool
 dependency_table_delete(QueueInfo *info, const Dependency *row, bool wait)
 {
-	Relation	table = open_table(RowExclusiveLock);
+	Relation	table = own_table_open(QUEUE_SCHEMA, TABLE_NAME, RowExclusiveLock);
 	ItemPointerData tid = row->tid;
 	TM_FailureData tmfd;
 	bool		deleted;
@@ -243,7 +232,6 @@ dependency_table_insert(QueueInfo *info, const NewDependencies *rows)
 	};
 	Datum	   *elements = palloc(rows->n * sizeof(Datum));
 	Datum		values[5];
-	Relation	table = open_table(RowExclusiveLock);
 
 	AssertOidLocked(info->relation);
 	Assert(rows->n > 0 && rows->task != 0);
@@ -255,8 +243,7 @@ dependency_table_insert(QueueInfo *info, const NewDependencies *rows)
 												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	values[3] = CharGetDatum(rows->on_dead);
 	values[4] = BoolGetDatum(rows->failed);
-	own_table_insert(table, &insert, values);
-	table_close(table, NoLock);
+	own_table_run(QUEUE_SCHEMA, TABLE_NAME, &insert, values);
 	pfree(elements);
 }
 

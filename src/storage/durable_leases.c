@@ -44,18 +44,18 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "utils/lsyscache.h"
+#include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
 #include "storage/durable_leases.h"
-#include "storage/durable_table.h"
+#include "storage/own_table.h"
 
-/* Rows that are written in one go. */
+/* Rows that are written in one go, with a slot each. */
 #define WRITE_BATCH		1000
 
-/* A row that was looked for. */
+/* What was found where a row of a lease was looked for. */
 typedef enum DurableStatus
 {
 	DURABLE_LIVE,
@@ -63,11 +63,12 @@ typedef enum DurableStatus
 	DURABLE_BUSY				/* another transaction has it in hand */
 } DurableStatus;
 
+/* A row that was looked for. */
 typedef struct DurableRow
 {
-	HeapTupleData tuple;		/* DURABLE_LIVE: points into the buffer */
-	Buffer		buffer;
-	TransactionId busy;			/* DURABLE_BUSY: which */
+	ItemPointerData tid;		/* where it is; not with DURABLE_GONE */
+	TransactionId busy;			/* DURABLE_BUSY: the transaction that has
+								 * written or deletes it */
 } DurableRow;
 
 /* ----------------------------------------------------------------
@@ -75,33 +76,43 @@ typedef struct DurableRow
  * ----------------------------------------------------------------
  */
 
+static Oid
+row_queue(Relation table, HeapTuple tuple)
+{
+	return DatumGetObjectId(own_table_column(table, tuple, DURABLE_QUEUE + 1));
+}
+
 /*
- * Look at a TID for the row of a task.  With DURABLE_LIVE its page is pinned.
+ * Look at a TID for the row of a lease.
+ *
+ * Anything may be there by now, or nothing, for the TID is a hint: so it is
+ * not read beyond the end of the table, and queue and task are compared.
+ * Looked at with a dirty snapshot, to see a row that another transaction has
+ * in hand, and which that is; what our own transaction has deleted is gone.
  */
 static DurableStatus
-look_at(Relation table, const ItemPointerData *tid, Oid queue, int64 task,
+look_at(Relation table, const ItemPointerData *tid, QueueInfo *info, const LeaseInfo *lease,
 		DurableRow *row)
 {
+	HeapTupleData tuple;
+	Buffer		buffer;
 	SnapshotData dirty;
+	bool		found;
 
 	if (!ItemPointerIsValid(tid) ||
 		ItemPointerGetBlockNumber(tid) >= RelationGetNumberOfBlocks(table))
 		return DURABLE_GONE;
 	InitDirtySnapshot(dirty);
-	row->tuple.t_self = *tid;
-	if (!heap_fetch(table, &dirty, &row->tuple, &row->buffer, false))
+	tuple.t_self = *tid;
+	if (!heap_fetch(table, &dirty, &tuple, &buffer, false))
 		return DURABLE_GONE;
+	found = (row_queue(table, &tuple) == info->relation &&
+			 DatumGetInt64(own_table_column(table, &tuple, DURABLE_TASK + 1)) == lease->task);
+	ReleaseBuffer(buffer);
+	row->tid = tuple.t_self;
 	row->busy = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
-	if (row_queue(&row->tuple, RelationGetDescr(table)) == queue &&
-		row_task(&row->tuple, RelationGetDescr(table)) == task)
-	{
-		if (!TransactionIdIsValid(row->busy))
-			return DURABLE_LIVE;
-		ReleaseBuffer(row->buffer);
-		return DURABLE_BUSY;
-	}
-	ReleaseBuffer(row->buffer);
-	return DURABLE_GONE;
+	return !found ? DURABLE_GONE :
+		TransactionIdIsValid(row->busy) ? DURABLE_BUSY : DURABLE_LIVE;
 }
 
 /*
@@ -112,15 +123,17 @@ look_at(Relation table, const ItemPointerData *tid, Oid queue, int64 task,
  * before; that is rare enough to look for it.  One that is nowhere was deleted
  * by hand, or the claim was rolled back whose receipt was passed on before it
  * had ended.
+ *
+ * May read all rows again, and wait for a backend that does so.
  */
 static DurableStatus
 find_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
 		 DurableRow *row)
 {
 	QueueState *state = info->state;
-	DurableStatus status = look_at(table, &lease->durable_tid, info->relation, lease->task, row);
+	DurableStatus status = look_at(table, &lease->durable_tid, info, lease, row);
 	LeaseInfo	now;
-	TableScanDesc scan;
+	SysScanDesc scan;
 	HeapTuple	tuple;
 	ItemPointerData tid;
 
@@ -137,52 +150,29 @@ find_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
 	if (leases_look(&lease->ref, &now) &&
 		!ItemPointerEquals(&now.durable_tid, unconstify(ItemPointerData *, &lease->durable_tid)))
 	{
-		status = look_at(table, &now.durable_tid, info->relation, lease->task, row);
+		status = look_at(table, &now.durable_tid, info, lease, row);
 		if (status != DURABLE_GONE)
 			return status;
 	}
 
 	ItemPointerSetInvalid(&tid);
-	scan = durable_table_scan(table);
-	while (!ItemPointerIsValid(&tid) &&
-		   (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	scan = durable_table_scan(table, DURABLE_TASK, F_INT8EQ, Int64GetDatum(lease->task));
+	while (!ItemPointerIsValid(&tid) && (tuple = systable_getnext(scan)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (row_queue(tuple, RelationGetDescr(table)) == info->relation &&
-			row_task(tuple, RelationGetDescr(table)) == lease->task)
+		if (row_queue(table, tuple) == info->relation)
 			tid = tuple->t_self;
 	}
-	table_endscan(scan);
-	return look_at(table, &tid, info->relation, lease->task, row);
-}
-
-/*
- * Find the row of a durable lease, and wait for the transaction that has it in
- * hand.
- */
-static bool
-wait_for_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
-			 DurableRow *row)
-{
-	for (;;)
-	{
-		CHECK_FOR_INTERRUPTS();
-		switch (find_row(table, rel, info, lease, row))
-		{
-			case DURABLE_LIVE:
-				return true;
-			case DURABLE_GONE:
-				return false;
-			case DURABLE_BUSY:
-				XactLockTableWait(row->busy, table, &row->tuple.t_self, XLTW_Delete);
-				break;
-		}
-	}
+	systable_endscan(scan);
+	return look_at(table, &tid, info, lease, row);
 }
 
 /*
  * Is the row of a lease in the hands of another transaction: a claim or an
  * extend that has not ended?
+ *
+ * For a pass, which does not wait for that: the lease is left to the next one.
+ * A lease that is not durable has no row.
  */
 bool
 durable_leases_busy(Relation rel, QueueInfo *info, const LeaseInfo *lease)
@@ -195,8 +185,6 @@ durable_leases_busy(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 		return false;
 	table = durable_table_require(RowExclusiveLock);
 	status = find_row(table, rel, info, lease, &row);
-	if (status == DURABLE_LIVE)
-		ReleaseBuffer(row.buffer);
 	table_close(table, NoLock);
 	return status == DURABLE_BUSY;
 }
@@ -206,6 +194,10 @@ durable_leases_busy(Relation rel, QueueInfo *info, const LeaseInfo *lease)
  * ----------------------------------------------------------------
  */
 
+/*
+ * The row of a lease, palloc'd.  Its deadline may be DT_NOEND, which the
+ * column takes as infinity; with a receipt as its holder has it.
+ */
 static HeapTuple
 form_row(TupleDesc tupdesc, Oid queue, const LeaseInfo *lease)
 {
@@ -218,7 +210,8 @@ form_row(TupleDesc tupdesc, Oid queue, const LeaseInfo *lease)
 	values[DURABLE_ATTEMPT] = Int32GetDatum(lease->attempt);
 	values[DURABLE_TASK] = Int64GetDatum(lease->task);
 	values[DURABLE_LEASE_UNTIL] = TimestampTzGetDatum(lease->deadline);
-	values[DURABLE_CLAIMED_AT] = TimestampTzGetDatum(lease->started);
+	/* Not before the task was enqueued, which may be while a claim is at it. */
+	values[DURABLE_CLAIMED_AT] = TimestampTzGetDatum(Max(lease->started, lease->enqueued_at));
 	values[DURABLE_RECEIPT] = UUIDPGetDatum(&receipt);
 	values[DURABLE_OF_SESSION] = BoolGetDatum(lease->session != NO_SESSION);
 	return heap_form_tuple(tupdesc, values, nulls);
@@ -227,6 +220,15 @@ form_row(TupleDesc tupdesc, Oid queue, const LeaseInfo *lease)
 /*
  * Write rows for leases that have none: those that this transaction was just
  * granted, or that are handed over (lease_handover.c).
+ *
+ * A short lease may have run out by then, and its task be put back, by a pass
+ * that has found no row to delete.  Such a row goes again: after a crash it
+ * would be a lease, and void the one that the task has by then.
+ *
+ * The caller has the queue's relation locked.  On return the rows are written,
+ * in this transaction, each lease is durable and knows where its row is, and
+ * this command sees them.  If a write fails so does the transaction, which
+ * gives back what it has claimed.
  */
 void
 durable_leases_write(Oid queue, const LeaseInfo *leases, int n)
@@ -235,6 +237,8 @@ durable_leases_write(Oid queue, const LeaseInfo *leases, int n)
 	CommandId	cid = GetCurrentCommandId(true);
 	TupleTableSlot **slots = palloc(Min(n, WRITE_BATCH) * sizeof(TupleTableSlot *));
 	int			slot_count = Min(n, WRITE_BATCH);
+	List	   *over = NIL;
+	ListCell   *lc;
 
 	Assert(n > 0 && OidIsValid(queue));
 	for (int i = 0; i < slot_count; i++)
@@ -250,16 +254,25 @@ durable_leases_write(Oid queue, const LeaseInfo *leases, int n)
 		heap_multi_insert(table, slots, batch, cid, 0, NULL);
 		for (int i = 0; i < batch; i++)
 		{
-			leases_set_durable(&leases[done + i].ref, &slots[i]->tts_tid);
+			if (!leases_set_durable(&leases[done + i].ref, &slots[i]->tts_tid))
+			{
+				ItemPointer tid = palloc(sizeof(ItemPointerData));
+
+				*tid = slots[i]->tts_tid;
+				over = lappend(over, tid);
+			}
 			ExecClearTuple(slots[i]);
 		}
 	}
 	for (int i = 0; i < slot_count; i++)
 		ExecDropSingleTupleTableSlot(slots[i]);
 	pfree(slots);
-	table_close(table, NoLock);
 	/* This command may go on to settle the leases. */
 	CommandCounterIncrement();
+	foreach(lc, over)
+		simple_heap_delete(table, lfirst(lc));
+	list_free_deep(over);
+	table_close(table, NoLock);
 }
 
 /* ----------------------------------------------------------------
@@ -268,45 +281,52 @@ durable_leases_write(Oid queue, const LeaseInfo *leases, int n)
  */
 
 /*
- * Delete the row of a durable lease.  Returns false if it has none any more.
+ * A lease is settling: if it is durable its row goes with it, in the same
+ * transaction, and so comes back with it at rollback.  Returns false if it has
+ * none (any more).
+ *
+ * Waits for the transaction that has the row in hand, such as an extend; a
+ * deadlock is detected, and is an error then.  It may be changed between the
+ * look and the deletion: then it is looked for again.
  */
-static bool
-delete_row(Relation rel, QueueInfo *info, const LeaseInfo *lease)
+bool
+durable_leases_delete(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 {
-	Relation	table = durable_table_require(RowExclusiveLock);
-	TM_Result	result = TM_Deleted;
+	Relation	table;
+	TM_Result	result = TM_Invisible;
+	DurableStatus status = DURABLE_BUSY;
 	DurableRow	row;
 
-	while (result != TM_Ok && wait_for_row(table, rel, info, lease, &row))
+	if (!lease->durable)
+		return false;
+	table = durable_table_require(RowExclusiveLock);
+	while (result != TM_Ok && status != DURABLE_GONE)
 	{
-		ItemPointerData tid = row.tuple.t_self;
 		TM_FailureData tmfd;
 
-		ReleaseBuffer(row.buffer);
-		result = heap_delete(table, &tid, GetCurrentCommandId(true), InvalidSnapshot,
-							 true, &tmfd, false);
+		CHECK_FOR_INTERRUPTS();
+		status = find_row(table, rel, info, lease, &row);
+		if (status == DURABLE_BUSY)
+			XactLockTableWait(row.busy, table, &row.tid, XLTW_Delete);
+		else if (status == DURABLE_LIVE)
+			result = heap_delete(table, &row.tid, GetCurrentCommandId(true), InvalidSnapshot,
+								 true, &tmfd, false);
 	}
 	table_close(table, NoLock);
 	return result == TM_Ok;
 }
 
 /*
- * A lease is settling: its row goes with it.
- */
-void
-durable_leases_delete(Relation rel, QueueInfo *info, const LeaseInfo *lease)
-{
-	if (lease->durable)
-		(void) delete_row(rel, info, lease);
-}
-
-/*
  * The deadline of a lease was moved: so is that in its row, which is written
  * anew.
+ *
+ * The lease is a copy with the new deadline.  The lease table has that
+ * already, and keeps it if the transaction rolls back; then the row has the
+ * one of before.
  */
 void
 durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 {
-	if (lease->durable && delete_row(rel, info, lease))
+	if (durable_leases_delete(rel, info, lease))
 		durable_leases_write(info->relation, lease, 1);
 }

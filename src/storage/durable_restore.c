@@ -6,16 +6,22 @@
  * The head of durable_leases.c says when this is done.  All leases of the
  * queue are compared with the rows of their tasks then, too (lease_rows.c).
  *
+ * Locking: at most one backend restores the leases of a queue at a time
+ * (queue_state_recovery_begin), and the others that need them sleep meanwhile.
+ * The lock on fairq.durable_lease is taken before that, and the lock of a
+ * lease's partition inside leases_restore_durable only.  So none of ours is
+ * held while rows are read.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
+#include "access/relscan.h"
 #include "access/table.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
-#include "storage/bufmgr.h"
 #include "storage/ipc.h"
+#include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -25,47 +31,51 @@
 #include "shmem/groups.h"
 #include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
-#include "storage/durable_table.h"
 #include "storage/row_reader.h"
 
-/* Is a row, which was read a moment ago, still there? */
+/*
+ * Is the row that a scan has read a moment ago still there?  It is not if a
+ * deletion has committed since, or is our own.
+ */
 static bool
-is_live(HeapTuple tuple, Buffer buffer)
+is_live(SysScanDesc scan)
 {
-	bool		live;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	live = HeapTupleSatisfiesVisibility(tuple, SnapshotSelf, buffer);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	return live;
+	return table_tuple_satisfies_snapshot(scan->heap_rel, scan->slot, SnapshotSelf);
 }
 
 /*
- * Restore the lease of a row.  Returns false if there is no room.
+ * Restore the lease of a row.  Returns false if there is no room, and then the
+ * queue's leases stay unknown.  tuple is what the scan has read; row reads the
+ * queue's table.  *first_deadline becomes that of the lease if it is the
+ * earlier one, by the wall clock.
+ *
+ * The group is told first that it has the task in flight, so that the lease
+ * never counts for less than it does; if the lease is not restored that is
+ * taken back.
  */
 static bool
-restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
-			TimestampTz *first_deadline)
+restore_row(RowReader *row, SysScanDesc scan, HeapTuple tuple, TimestampTz *first_deadline)
 {
 	QueueInfo  *info = row->info;
 	Datum		values[DURABLE_COLUMNS];
 	bool		nulls[DURABLE_COLUMNS];
-	DurableLease lease;
+	LeaseInfo	lease = {0};
+	pg_uuid_t  *receipt;
 	LeaseRef	ref;
 	LeaseRestored result;
-	bool		live;
 
-	heap_deform_tuple(tuple, tupdesc, values, nulls);
+	heap_deform_tuple(tuple, RelationGetDescr(scan->heap_rel), values, nulls);
 	lease.queue = queue_state_number(info->state);
 	lease.task = DatumGetInt64(values[DURABLE_TASK]);
 	lease.attempt = DatumGetInt32(values[DURABLE_ATTEMPT]);
 	lease.started = DatumGetTimestampTz(values[DURABLE_CLAIMED_AT]);
-	lease.deadline = DatumGetTimestampTz(values[DURABLE_LEASE_UNTIL]);
-	lease.receipt = *DatumGetUUIDP(values[DURABLE_RECEIPT]);
-	lease.over = DatumGetBool(values[DURABLE_OF_SESSION]);
+	receipt = DatumGetUUIDP(values[DURABLE_RECEIPT]);
+	/* A session of before a crash is over. */
+	lease.session = DatumGetBool(values[DURABLE_OF_SESSION]) ? SESSION_OVER : NO_SESSION;
+	lease.deadline = lease.session == SESSION_OVER ? 0 :
+		DatumGetTimestampTz(values[DURABLE_LEASE_UNTIL]);
 	lease.durable_tid = tuple->t_self;
 	lease.group = FAIRQ_NO_GROUP;
-	lease.overflow = false;
 	ItemPointerSetInvalid(&lease.tid);
 
 	/*
@@ -79,20 +89,24 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 
 		lease.tid = row->tuple.t_self;
 		lease.overflow = row_is_null(row, COLUMN_ADDRESS);
+		/* A later row is of another task: see lease_rows.c. */
+		lease.enqueued_at = Min(DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
+								lease.started);
 		lease.group = groups_adopt_lease(info->state, row_reader_class(row),
 										 &name);
 	}
 
+	/* An entry first, for none can be asked for under the partition's lock. */
 	(void) leases_reserve(1);
-	result = leases_restore_durable(&lease, &ref);
+	result = leases_restore_durable(&lease, receipt, &ref);
 
 	/*
 	 * A lease that only memory knows, and not of this row: the row is right
 	 * if it still is one.  It would not be if its lease had been settled for
 	 * the other to begin, for rows go before leases do.
 	 */
-	if (result == LEASE_VOID && is_live(tuple, buffer) && leases_displace(&ref))
-		result = leases_restore_durable(&lease, &ref);
+	if (result == LEASE_VOID && is_live(scan) && leases_displace(&ref))
+		result = leases_restore_durable(&lease, receipt, &ref);
 	if (result != LEASE_RESTORED)
 	{
 		groups_lease_ends(lease.group, -1, 0);
@@ -105,22 +119,24 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	 * its row, and drops it when that has committed: so if it was not there
 	 * to be found, we see now that the row is gone.
 	 */
-	live = is_live(tuple, buffer);
-	if (!live)
+	if (!is_live(scan))
 		(void) leases_drop(&ref, false, NULL);
 	else
-		*first_deadline = Min(*first_deadline, lease.over ? 0 : lease.deadline);
+		*first_deadline = Min(*first_deadline, lease.deadline);
 	return true;
 }
 
 /*
- * Read the rows of a queue.  Returns whether all of them are leases now.
+ * Read the rows of a queue.  Returns whether all of them are leases now.  On
+ * return the worker is woken for the first that runs out.
+ *
+ * The file of the table is noted first: if it is another one when a row is
+ * looked for, the rows are read again (find_row).
  */
 static bool
 read_rows(Relation table, Relation rel, QueueInfo *info)
 {
-	TupleDesc	tupdesc = RelationGetDescr(table);
-	TableScanDesc scan;
+	SysScanDesc scan;
 	HeapTuple	tuple;
 	RowReader	row;
 	TimestampTz first_deadline = DT_NOEND;
@@ -128,17 +144,15 @@ read_rows(Relation table, Relation rel, QueueInfo *info)
 
 	info->state->recovery.leases_file = fairq_relation_file(table);
 	row_reader_begin(&row, rel, info);
-	scan = durable_table_scan(table);
+	scan = durable_table_scan(table, DURABLE_QUEUE, F_OIDEQ, ObjectIdGetDatum(info->relation));
 	patience_own_work(true);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (row_queue(tuple, tupdesc) == info->relation)
-			complete &= restore_row(&row, tuple, tupdesc, ((HeapScanDesc) scan)->rs_cbuf,
-									&first_deadline);
+		complete &= restore_row(&row, scan, tuple, &first_deadline);
 	}
 	patience_own_work(false);
-	table_endscan(scan);
+	systable_endscan(scan);
 	row_reader_end(&row);
 	leases_return_reserved();
 	if (first_deadline != DT_NOEND)
@@ -146,7 +160,11 @@ read_rows(Relation table, Relation rel, QueueInfo *info)
 	return complete;
 }
 
-/* It was cut short; another backend has to do it. */
+/*
+ * It was cut short by an error or the end of the backend; another backend has
+ * to do it.  Those that were restored stay, and are found known then.  Never
+ * fails.
+ */
 static void
 restore_failed(int code, Datum arg)
 {
@@ -160,6 +178,10 @@ restore_failed(int code, Datum arg)
  * table, as far as there is room, and all are of tasks that there are.  On a
  * standby they are not: nothing can be done with them there, and their ends
  * are not told.
+ *
+ * Does nothing if they are known, and waits for another backend that reads
+ * them.  The caller has rel locked, holds no lock of ours, and asks then
+ * whether they are known: there may have been no room.
  */
 void
 durable_leases_restore(Relation rel, QueueInfo *info)
@@ -194,11 +216,13 @@ durable_leases_restore(Relation rel, QueueInfo *info)
 
 /*
  * Go on only if all leases of a queue are known: without that a task could be
- * taken that is leased.
+ * taken that is leased (invariant I2).  An error if there is no room for them;
+ * the caller has changed nothing before.
  */
 void
 durable_leases_require(Relation rel, QueueInfo *info)
 {
+	AssertRelationLocked(rel, AccessShareLock);
 	if (likely(info->state->recovery.leases == QUEUE_KNOWN))
 		return;
 	durable_leases_restore(rel, info);

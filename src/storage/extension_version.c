@@ -23,7 +23,6 @@
 
 #include "access/genam.h"
 #include "access/table.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_extension.h"
 #include "commands/dbcommands.h"
 #include "commands/extension.h"
@@ -32,7 +31,6 @@
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 
-#include "common/shared_memory.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
 

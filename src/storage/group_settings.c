@@ -19,13 +19,10 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/table.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
-#include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
 #include "shmem/groups.h"
@@ -61,28 +58,10 @@ group_settings_adopt(QueueInfo *info, Relation rel)
 	pg_atomic_write_u32(&limits->strangers, 0);
 }
 
-/* The key of a group, in a set of keys. */
-typedef struct GroupHash
-{
-	uint64		low;
-	uint64		high;
-} GroupHash;
-
-static HTAB *
-new_set(void)
-{
-	HASHCTL		ctl = {0};
-
-	ctl.keysize = ctl.entrysize = sizeof(GroupHash);
-	ctl.hcxt = CurrentMemoryContext;
-	return hash_create("pgfairq groups with settings", 64, &ctl,
-					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-}
-
 static void
 settle_now(QueueState *state, const GroupName *name, const LimitSettings *settings)
 {
-	uint32		limit = limited_groups_announce(state, name);
+	uint32		limit = limited_groups_make(state, name, true);
 
 	limited_groups_settle(state, limit, settings);
 }
@@ -100,9 +79,9 @@ forget_others(QueueState *state, HTAB *found)
 
 	for (int i = 0; i < n; i++)
 	{
-		GroupHash	key = {names[i].low, names[i].high};
+		uint64		key[] = {names[i].low, names[i].high};
 
-		if (hash_search(found, &key, HASH_FIND, NULL) == NULL)
+		if (hash_search(found, key, HASH_FIND, NULL) == NULL)
 			settle_now(state, &names[i], &none);
 	}
 	pfree(names);
@@ -125,15 +104,15 @@ read_rows(QueueInfo *info, HTAB *found)
 		bool		nulls[8];
 		GroupName	name;
 		LimitSettings settings;
-		GroupHash	hash;
+		uint64		key[2];
 
 		heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
 		group_settings_of_row(values + 2, nulls + 2, &settings);
 		name = nulls[7] ? queue_catalog_whole_group(info, DatumGetTextPP(values[1])) :
 			group_name_of_subgroup(DatumGetTextPP(values[1]), DatumGetTextPP(values[7]));
-		hash.low = name.low;
-		hash.high = name.high;
-		hash_search(found, &hash, HASH_ENTER, NULL);
+		key[0] = name.low;
+		key[1] = name.high;
+		hash_search(found, key, HASH_ENTER, NULL);
 		settle_now(info->state, &name, &settings);
 	}
 	systable_endscan(scan);
@@ -155,7 +134,11 @@ group_settings_load(QueueInfo *info, Relation rel)
 		return;
 	do
 	{
-		HTAB	   *found = new_set();
+		/* Of groups: the two halves of their keys. */
+		HASHCTL		ctl = {.keysize = 2 * sizeof(uint64), .entrysize = 2 * sizeof(uint64),
+		.hcxt = CurrentMemoryContext};
+		HTAB	   *found = hash_create("pgfairq groups with settings", 64, &ctl,
+										HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 		CHECK_FOR_INTERRUPTS();
 

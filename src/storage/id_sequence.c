@@ -25,7 +25,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xlog.h"
 #include "catalog/pg_type_d.h"
@@ -38,7 +37,6 @@
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
-#include "common/compat.h"
 #include "common/node_number.h"
 #include "common/run_as.h"
 #include "storage/own_table.h"
@@ -116,10 +114,8 @@ id_sequence_remember(const char *queue)
 		.types = {TEXTOID}
 	};
 	Datum		value = CStringGetTextDatum(queue);
-	Relation	table = own_table_open(INTERNAL_SCHEMA, LINEAGE_TABLE, RowExclusiveLock);
 
-	own_table_insert(table, &put, &value);
-	table_close(table, NoLock);
+	own_table_run(INTERNAL_SCHEMA, LINEAGE_TABLE, &put, &value);
 }
 
 /*

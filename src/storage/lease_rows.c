@@ -13,7 +13,8 @@
  * (TRUNCATE, VACUUM FULL, CLUSTER).  This is done by the first who opens the
  * queue then, before anybody does anything with it (durable_leases_restore),
  * so that no new task has an old id yet, but for one that was written by the
- * transaction that truncated the table.  That task is younger than the lease.
+ * transaction that truncated the table.  That task was enqueued at another time
+ * than the one that the lease is of.
  *
  * A lease whose task is gone is held in vain: no receipt is good for it, and
  * the next pass ends it, with its row in fairq.durable_lease.
@@ -23,7 +24,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "shmem/groups.h"
@@ -33,15 +33,24 @@
 #include "storage/row_reader.h"
 
 /*
- * Is the row that was read of a later task than the lease?  If it comes from
- * the future the clock has been set back, and nothing can be said.
+ * Is the row that was read of another task than the lease?  It is the time at
+ * which its task was enqueued that says so.  That of the lease is for where no
+ * other is known: a task may be enqueued while a claim is under way that gets
+ * it, and clocks are set.
  */
 static bool
-is_younger(RowReader *row, const LeaseInfo *lease)
+is_of_another(RowReader *row, const LeaseInfo *lease)
 {
 	TimestampTz enqueued_at = DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT));
 
-	return enqueued_at > lease->started && enqueued_at <= GetCurrentTimestamp();
+	/*
+	 * The row of a durable lease has no time before its task was enqueued
+	 * (form_row).  That is all that is known of the task if the lease was
+	 * restored by the transaction that truncated the table.
+	 */
+	if (lease->enqueued_at == 0)
+		return enqueued_at > lease->started;
+	return enqueued_at != lease->enqueued_at;
 }
 
 /*
@@ -69,7 +78,7 @@ lease_rows_check(Relation rel, QueueInfo *info, bool unknown_only)
 			continue;
 		CHECK_FOR_INTERRUPTS();
 		status = row_reader_task(&row, leases[i].task, &leases[i].tid);
-		if (status == ROW_GONE || (status == ROW_LIVE && is_younger(&row, &leases[i])))
+		if (status == ROW_GONE || (status == ROW_LIVE && is_of_another(&row, &leases[i])))
 		{
 			leases_end_vain(&leases[i].ref);
 			vain = true;

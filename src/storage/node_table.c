@@ -26,7 +26,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/rel.h"
@@ -48,9 +47,13 @@ static const char *const memberships[] = {"alone", "active", "draining", "droppe
 static Oid	known = InvalidOid;
 static NodeFacts facts;
 
+/* Counts invalidations, to notice one that comes while the row is read. */
+static uint64 invalidations = 0;
+
 static void
 forget(Datum arg, Oid relation)
 {
+	invalidations++;
 	if (!OidIsValid(relation) || relation == known)
 		known = InvalidOid;
 }
@@ -108,6 +111,8 @@ const NodeFacts *
 node_table_facts(void)
 {
 	static bool registered = false;
+	uint64		before;
+	Oid			relation;
 
 	if (likely(OidIsValid(known)))
 		return &facts;
@@ -116,24 +121,10 @@ node_table_facts(void)
 		CacheRegisterRelcacheCallback(forget, (Datum) 0);
 		registered = true;
 	}
-	/* First: what comes while we read is then seen. */
-	known = own_table_require(INTERNAL_SCHEMA, NODE_TABLE);
-	PG_TRY();
-	{
-		NodeFacts	row;
-		Oid			relation;
-
-		(void) read_row(&row, &relation);
-		facts = row;
-		if (relation != known)
-			known = InvalidOid;
-	}
-	PG_CATCH();
-	{
-		known = InvalidOid;
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	before = invalidations;
+	(void) read_row(&facts, &relation);
+	if (before == invalidations)
+		known = relation;
 	return &facts;
 }
 
@@ -170,10 +161,7 @@ node_table_write(int node)
 		.types = {INT4OID}
 	};
 	Datum		value = Int32GetDatum(node);
-	Relation	table;
 
 	AssertOidLocked(own_table_require(INTERNAL_SCHEMA, NODE_TABLE));
-	table = own_table_open(INTERNAL_SCHEMA, NODE_TABLE, RowExclusiveLock);
-	own_table_insert(table, &put, &value);
-	table_close(table, NoLock);
+	own_table_run(INTERNAL_SCHEMA, NODE_TABLE, &put, &value);
 }

@@ -147,6 +147,19 @@ own_table_rows_of(Relation table, const char *queue, Snapshot snapshot)
 }
 
 /*
+ * A plan that is kept.  The caller has connected to SPI.
+ */
+SPIPlanPtr
+own_table_prepare(const char *sql, int nargs, Oid *types)
+{
+	SPIPlanPtr	plan = SPI_prepare(sql, nargs, types);
+
+	if (plan == NULL || SPI_keepplan(plan) != 0)
+		elog(ERROR, "SPI_prepare failed (%s): %s", SPI_result_code_string(SPI_result), sql);
+	return plan;
+}
+
+/*
  * Run a statement as the owner of its table.  The caller has connected to SPI,
  * and finds the rows there.  Returns how many.
  */
@@ -158,15 +171,8 @@ own_table_execute(Oid owner, OwnStatement *statement, Datum *values, const char 
 
 	run_as_role(owner, &context);
 	if (statement->plan == NULL)
-	{
-		SPIPlanPtr	plan = SPI_prepare(statement->text, statement->parameters,
-									   statement->types);
-
-		if (plan == NULL || SPI_keepplan(plan) != 0)
-			elog(ERROR, "SPI_prepare failed (%s): %s", SPI_result_code_string(SPI_result),
-				 statement->text);
-		statement->plan = plan;
-	}
+		statement->plan = own_table_prepare(statement->text, statement->parameters,
+											statement->types);
 	result = SPI_execute_plan(statement->plan, values, nulls, false, 0);
 	run_as_end(&context);
 	if (result < 0)
@@ -176,14 +182,13 @@ own_table_execute(Oid owner, OwnStatement *statement, Datum *values, const char 
 }
 
 /*
- * Run a statement that returns nothing, as the owner of the table, which is
- * open.
+ * Run a statement on a table that returns nothing.
  */
 void
-own_table_insert(Relation table, OwnStatement *statement, Datum *values)
+own_table_run(const char *schema, const char *name, OwnStatement *statement, Datum *values)
 {
 	SPI_connect();
-	(void) own_table_execute(table->rd_rel->relowner, statement, values, NULL);
+	(void) own_table_execute(own_table_owner(schema, name), statement, values, NULL);
 	SPI_finish();
 }
 

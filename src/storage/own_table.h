@@ -66,9 +66,11 @@ extern void own_table_scan(OwnScan *scan, Relation table, const char *index,
 						   const char *queue, ScanKey keys, int n);
 extern void own_table_scan_end(OwnScan *scan);
 extern SysScanDesc own_table_rows_of(Relation table, const char *queue, Snapshot snapshot);
+extern SPIPlanPtr own_table_prepare(const char *sql, int nargs, Oid *types);
 extern uint64 own_table_execute(Oid owner, OwnStatement *statement, Datum *values,
 								const char *nulls);
-extern void own_table_insert(Relation table, OwnStatement *statement, Datum *values);
+extern void own_table_run(const char *schema, const char *name, OwnStatement *statement,
+						  Datum *values);
 extern TriggerData *own_table_trigger(FunctionCallInfo fcinfo, const char *schema,
 									  const char *name, TriggerEvent event);
 

@@ -13,7 +13,6 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_extension_d.h"
 #include "commands/extension.h"
@@ -21,10 +20,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
-#include "utils/timestamp.h"
 
 #include "common/shared_memory.h"
 #include "shmem/lanes.h"
@@ -125,7 +121,6 @@ bool
 queue_catalog_read_settings(QueueInfo *info)
 {
 	Relation	rel = own_table_open(QUEUE_SCHEMA, "queue", AccessShareLock);
-	TupleDesc	tupdesc = RelationGetDescr(rel);
 	SysScanDesc scan = own_table_rows_of(rel, info->name, NULL);
 	HeapTuple	tuple = systable_getnext(scan);
 	bool		found = HeapTupleIsValid(tuple);
@@ -133,25 +128,20 @@ queue_catalog_read_settings(QueueInfo *info)
 
 	if (found)
 	{
-		/* Dropped columns count, so there may be any number of them. */
-		Datum	   *values = palloc_array(Datum, tupdesc->natts);
-		bool	   *nulls = palloc_array(bool, tupdesc->natts);
-
 		info->own_settings =
 			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
-		heap_deform_tuple(tuple, tupdesc, values, nulls);
 		for (int i = 0; i < QUEUE_SETTINGS; i++)
 		{
-			int			column = get_attnum(RelationGetRelid(rel), queue_settings[i].column) - 1;
+			AttrNumber	column = get_attnum(RelationGetRelid(rel), queue_settings[i].column);
+			bool		isnull;
+			Datum		value = heap_getattr(tuple, column, RelationGetDescr(rel), &isnull);
 
-			queue_settings_store(info, i, values[column], nulls[column]);
+			queue_settings_store(info, i, value, isnull);
 		}
 		info->group_defaults.paused = false;
 		info->subgroup_defaults.paused = false;
 		info->node = node_table_read(&own_node);
 		info->own_settings |= own_node;
-		pfree(values);
-		pfree(nulls);
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
@@ -263,14 +253,43 @@ queue_catalog_not_owner(const char *queue)
 			 errhint("Use the role that owns the queue's table.")));
 }
 
+/*
+ * Set up what it takes for new tasks to go to so many buckets, in a class, or
+ * (-1) in each that is in use and at least the first; and one more bucket, or
+ * (-1) none.
+ */
 static void
-no_lanes(QueueInfo *info, int missing)
+set_up_lanes(QueueInfo *info, int class, int buckets, int bucket)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("cannot set up %d more lanes for queue \"%s\"", missing, info->name),
-			 errhint("Raise the setting \"%s\" and restart the server, or use fewer queues, buckets or priority classes.",
-					 "pgfairq.max_lanes")));
+	QueueState *state = info->state;
+	bool		done = false;
+
+	Assert(buckets > 0 && buckets <= FAIRQ_MAX_BUCKETS);
+	while (!done)
+	{
+		LaneSet    *sets[FAIRQ_CLASSES];
+		int			n = 0;
+		int			missing;
+
+		LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+		for (int c = 0; c < state->classes; c++)
+		{
+			LaneSet    *lanes = &state->orders[c].lanes;
+
+			if (class == -1 ? lanes_any(lanes) : c == class)
+				sets[n++] = lanes;
+		}
+		if (n == 0)
+			sets[n++] = &state->orders[0].lanes;
+		done = lane_table_set_up(sets, n, buckets, bucket, &missing);
+		LWLockRelease(&state->lock);
+		if (!done && gone_queues_release() == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("cannot set up %d more lanes for queue \"%s\"", missing, info->name),
+					 errhint("Raise the setting \"%s\" and restart the server, or use fewer queues, buckets or priority classes.",
+							 "pgfairq.max_lanes")));
+	}
 }
 
 /*
@@ -287,24 +306,14 @@ no_lanes(QueueInfo *info, int missing)
 Lane *
 queue_catalog_lane(QueueInfo *info, int class, int bucket)
 {
-	QueueState *state = info->state;
-	LaneSet    *set = &state->orders[class].lanes;
+	LaneSet    *set = &info->state->orders[class].lanes;
 	Lane	   *lane = lanes_of(set, bucket);
-	int			missing;
-	bool		done;
 
 	Assert(class >= 0 && class < info->state->classes);
 	Assert(bucket >= 0 && bucket < FAIRQ_MAX_BUCKETS);
 	if (likely(lane != NULL))
 		return lane;
-
-	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-	done = lane_table_set_up(&set, 1, info->buckets, bucket, &missing);
-	LWLockRelease(&state->lock);
-	if (!done && gone_queues_release() > 0)
-		return queue_catalog_lane(info, class, bucket);
-	if (!done)
-		no_lanes(info, missing);
+	set_up_lanes(info, class, info->buckets, bucket);
 	return lanes_of(set, bucket);
 }
 
@@ -315,25 +324,5 @@ queue_catalog_lane(QueueInfo *info, int class, int bucket)
 void
 queue_catalog_set_up_lanes(QueueInfo *info, int buckets)
 {
-	QueueState *state = info->state;
-	LaneSet    *sets[FAIRQ_CLASSES];
-	int			n = 0;
-	int			missing;
-	bool		done;
-
-	Assert(buckets > 0 && buckets <= FAIRQ_MAX_BUCKETS);
-	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-	for (int class = 0; class < state->classes; class++)
-	{
-		if (lanes_any(&state->orders[class].lanes))
-			sets[n++] = &state->orders[class].lanes;
-	}
-	if (n == 0)
-		sets[n++] = &state->orders[0].lanes;
-	done = lane_table_set_up(sets, n, buckets, -1, &missing);
-	LWLockRelease(&state->lock);
-	if (!done && gone_queues_release() > 0)
-		queue_catalog_set_up_lanes(info, buckets);
-	else if (!done)
-		no_lanes(info, missing);
+	set_up_lanes(info, -1, buckets, -1);
 }

@@ -23,6 +23,16 @@
 #define INTERNAL_SCHEMA "fairq_internal"
 #define QUEUE_ID_BLOCK	1000	/* the increment of the sequence of ids */
 
+/*
+ * What the index on the overflow begins with: the hash of group_name.h, of a
+ * group or a subgroup.  zero: how 0 is written.
+ */
+#define QUEUE_GROUP_HASH(zero) \
+	"pg_catalog.hashtextextended(group_key COLLATE pg_catalog.\"C\", " zero ")"
+#define QUEUE_SUBGROUP_HASH(zero) \
+	"pg_catalog.hashtextextended(coalesce(subgroup_key, '') COLLATE pg_catalog.\"C\", " \
+	QUEUE_GROUP_HASH(zero) ")"
+
 typedef enum QueuePolicy
 {
 	QUEUE_FAIR,

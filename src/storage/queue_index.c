@@ -4,7 +4,9 @@
  *	  The indexes of a queue: with row_reader.c and row_writer.c the only reader and
  *	  writer of queue tables.
  *
- * Indexes are read here, without looking at rows.
+ * Indexes are read here: those of what waits without looking at rows; and those
+ * by id and by key as they lead to rows that are committed, and to those that
+ * are being written.
  *
  * Locking: the caller has a lock on the relation.
  *
@@ -12,11 +14,11 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/xact.h"
-#include "executor/executor.h"
+#include "catalog/pg_type_d.h"
 #include "miscadmin.h"
-#include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -200,10 +202,11 @@ queue_index_lane_after(Relation rel, QueueInfo *info, int *bucket, int *class)
  * The entries of an index on times or ids, from a place on and up to a value.
  * Returns how many.  Rows are not looked at.
  */
-static int
-read_places(Relation rel, Oid index_oid, RegProcedure ge, PlaceRead *read)
+int
+queue_index_places(Relation rel, Oid index_oid, PlaceRead *read)
 {
 	Relation	index = index_open(index_oid, AccessShareLock);
+	RegProcedure ge = index->rd_opcintype[0] == INT8OID ? F_INT8GE : F_TIMESTAMPTZ_GE;
 	IndexPosition from = read->next;
 	IndexScanDesc scan;
 	ScanKeyData key;
@@ -237,33 +240,6 @@ read_places(Relation rel, Oid index_oid, RegProcedure ge, PlaceRead *read)
 	}
 	end_scan(scan);
 	return n;
-}
-
-/*
- * The entries of scheduled tasks that are due at read->last.
- */
-int
-queue_index_due(Relation rel, QueueInfo *info, PlaceRead *read)
-{
-	return read_places(rel, info->due_index, F_TIMESTAMPTZ_GE, read);
-}
-
-/*
- * The entries of tasks that have expired at read->last.
- */
-int
-queue_index_expiring(Relation rel, QueueInfo *info, PlaceRead *read)
-{
-	return read_places(rel, info->expiry_index, F_TIMESTAMPTZ_GE, read);
-}
-
-/*
- * The entries of tasks with ids up to read->last.
- */
-int
-queue_index_ids(Relation rel, QueueInfo *info, PlaceRead *read)
-{
-	return read_places(rel, info->id_index, F_INT8GE, read);
 }
 
 /*
@@ -388,22 +364,118 @@ bool
 queue_index_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
 				 ItemPointer tid)
 {
-	Relation	index = index_open(info->id_index, AccessShareLock);
-	IndexScanDesc scan;
+	SysScanDesc scan;
 	ScanKeyData key;
-	TupleTableSlot *slot;
-	bool		found;
+	HeapTuple	tuple;
 
 	AssertRelationLocked(rel, AccessShareLock);
-	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsBufferHeapTuple);
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
-	scan = fairq_index_beginscan(rel, index, snapshot, 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	found = index_getnext_slot(scan, ForwardScanDirection, slot);
-	if (found)
-		*tid = slot->tts_tid;
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
+	ScanKeyInit(&key, info->columns[COLUMN_ID], BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(id));
+	scan = systable_beginscan(rel, info->id_index, true, snapshot, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		*tid = tuple->t_self;
+	systable_endscan(scan);
+	return HeapTupleIsValid(tuple);
+}
+
+/* ----------------------------------------------------------------
+ * Rows by unique key
+ *
+ * In two partial indexes, in which a task without a key has no entry:
+ *
+ *	 key_of_<queue>, on unique_key, of all that are not dead;
+ *	 held_of_<queue>, on id, of those that are held.
+ * ----------------------------------------------------------------
+ */
+
+/* What a dirty snapshot has just said of a row. */
+static void
+key_row(Relation rel, QueueInfo *info, HeapTuple tuple, const SnapshotData *dirty, KeyRow *row)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	bool		isnull;
+
+	row->id = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID], desc, &isnull));
+	row->state = DatumGetChar(heap_getattr(tuple, info->columns[COLUMN_STATE], desc, &isnull));
+	row->tid = tuple->t_self;
+	row->busy = TransactionIdIsValid(dirty->xmin) ? dirty->xmin : dirty->xmax;
+	row->own = !TransactionIdIsValid(row->busy) &&
+		!HeapTupleHeaderXminCommitted(tuple->t_data) &&
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+}
+
+/*
+ * The rows of a key, up to max: as snapshot (MVCC) sees them, or if that is
+ * NULL all versions that are there now or may be soon.  Returns how many.
+ *
+ * Without a snapshot a row may be missed that another transaction moves
+ * meanwhile; see unique_keys.c.
+ */
+int
+queue_index_key(Relation rel, QueueInfo *info, const text *key, Snapshot snapshot,
+			   int max, KeyRow *rows)
+{
+	Relation	index = index_open(info->key_index, AccessShareLock);
+	SnapshotData dirty;
+	SysScanDesc scan;
+	ScanKeyData scan_key;
+	HeapTuple	tuple;
+	int			n = 0;
+
+	AssertRelationLocked(rel, AccessShareLock);
+	Assert(max > 0);
+	InitDirtySnapshot(dirty);
+	dirty.xmin = dirty.xmax = InvalidTransactionId;
+	/* With the collation that table_check wants the index to have. */
+	ScanKeyInit(&scan_key, info->columns[COLUMN_UNIQUE_KEY], BTEqualStrategyNumber, F_TEXTEQ,
+				PointerGetDatum(key));
+	scan = systable_beginscan_ordered(rel, index, snapshot ? snapshot : &dirty, 1, &scan_key);
+	while (n < max && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+		key_row(rel, info, tuple, &dirty, &rows[n++]);
+	systable_endscan_ordered(scan);
 	index_close(index, AccessShareLock);
-	return found;
+	return n;
+}
+
+/*
+ * The ids of held tasks from an id on, up to max, in order.  Returns how many;
+ * *next is where to read on, PG_INT64_MAX if that was all.
+ */
+int
+queue_index_held(Relation rel, QueueInfo *info, int64 from, int max,
+			   int64 *ids, int64 *next)
+{
+	Relation	index = index_open(info->held_index, AccessShareLock);
+	SnapshotData dirty;
+	SysScanDesc scan;
+	ScanKeyData scan_key;
+	HeapTuple	tuple;
+	int			n = 0;
+
+	AssertRelationLocked(rel, AccessShareLock);
+	Assert(max > 0);
+	*next = PG_INT64_MAX;
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&scan_key, info->columns[COLUMN_ID], BTGreaterEqualStrategyNumber, F_INT8GE,
+				Int64GetDatum(from));
+	scan = systable_beginscan_ordered(rel, index, &dirty, 1, &scan_key);
+	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	{
+		KeyRow		row;
+
+		CHECK_FOR_INTERRUPTS();
+		key_row(rel, info, tuple, &dirty, &row);
+		if (n > 0 && ids[n - 1] == row.id)
+			continue;
+		if (n == max)
+		{
+			*next = row.id;
+			break;
+		}
+		ids[n++] = row.id;
+	}
+	systable_endscan_ordered(scan);
+	index_close(index, AccessShareLock);
+	return n;
 }

@@ -75,9 +75,7 @@ extern void queue_index_walk_window(LaneWalk *walk, Lane *lane, int max);
 extern bool queue_index_has_entry(Relation rel, QueueInfo *info, LaneWalk *walk);
 extern bool queue_index_lane_after(Relation rel, QueueInfo *info, int *bucket,
 								   int *class);
-extern int	queue_index_expiring(Relation rel, QueueInfo *info, PlaceRead *read);
-extern int	queue_index_due(Relation rel, QueueInfo *info, PlaceRead *read);
-extern int	queue_index_ids(Relation rel, QueueInfo *info, PlaceRead *read);
+extern int	queue_index_places(Relation rel, Oid index_oid, PlaceRead *read);
 extern int	queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read);
 extern void queue_index_end_kept(IndexScanDesc *kept);
 extern bool queue_index_overflow_after(Relation rel, QueueInfo *info,
@@ -86,8 +84,7 @@ extern bool queue_index_has_overflow(Relation rel, QueueInfo *info);
 extern bool queue_index_find(Relation rel, QueueInfo *info, int64 id,
 							 Snapshot snapshot, ItemPointer tid);
 
-/* key_index.c: rows by unique key */
-/* A version of the row of a task with the key. */
+/* A version of the row of a task with a unique key. */
 typedef struct KeyRow
 {
 	int64		id;
@@ -97,9 +94,9 @@ typedef struct KeyRow
 	TransactionId busy;			/* valid: this one is writing or removing it */
 } KeyRow;
 
-extern int	key_index_read(Relation rel, QueueInfo *info, const text *key,
-						   Snapshot snapshot, int max, KeyRow *rows);
-extern int	key_index_held(Relation rel, QueueInfo *info, int64 from, int max,
-						   int64 *ids, int64 *next);
+extern int	queue_index_key(Relation rel, QueueInfo *info, const text *key,
+							Snapshot snapshot, int max, KeyRow *rows);
+extern int	queue_index_held(Relation rel, QueueInfo *info, int64 from, int max,
+							 int64 *ids, int64 *next);
 
 #endif							/* FAIRQ_QUEUE_INDEX_H */

@@ -25,10 +25,8 @@
 #include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/sinval.h"
-#include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rls.h"
 #include "utils/syscache.h"
@@ -129,10 +127,10 @@ publish_settings(const QueueInfo *info, bool new)
 }
 
 /*
- * Fill a new cache entry from the catalogs.
- * Returns false if something has changed since it was read.
+ * Fill a new cache entry from the catalogs.  It is not valid then if something
+ * has changed since it was read.
  */
-static bool
+static void
 fill_entry(QueueInfo *info, Relation rel)
 {
 	QueueState *state = queue_state_find(RelationGetRelid(rel));
@@ -165,7 +163,6 @@ fill_entry(QueueInfo *info, Relation rel)
 		waiter_errands_set_notify(info->state, info->notify && !info->paused);
 
 	info->filled = true;
-	return info->valid;
 }
 
 /*
@@ -200,7 +197,7 @@ check_file(QueueInfo *info, Relation rel)
 		}
 		index_cursor_add(&state->due, DT_NOBEGIN);
 		index_cursor_add(&state->expiry.cursor, DT_NOBEGIN);
-		held_looks_add_from(&state->held, PG_INT64_MIN);
+		held_looks_add(&state->held, PG_INT64_MIN, true);
 		successor_filter_recount(&state->successors);
 		SpinLockAcquire(&state->recovery.mutex);
 		if (state->recovery.groups == QUEUE_KNOWN)
@@ -213,7 +210,7 @@ check_file(QueueInfo *info, Relation rel)
 		SpinLockRelease(&state->recovery.mutex);
 		state->relation_file = fairq_relation_file(rel);
 
-		/* What was set aside of the overflow is found by reading that again. */
+		/* What lines had of the overflow is found by reading that again. */
 		worker_slots_wake_at(state->database, 0);
 	}
 	LWLockRelease(&state->lock);
@@ -319,11 +316,9 @@ new_entry(const char *name, Relation rel)
 
 	if (cache == NULL)
 	{
-		HASHCTL		ctl = {0};
+		HASHCTL		ctl = {.keysize = NAMEDATALEN, .entrysize = sizeof(CacheSlot),
+		.hcxt = TopMemoryContext};
 
-		ctl.keysize = NAMEDATALEN;
-		ctl.entrysize = sizeof(CacheSlot);
-		ctl.hcxt = TopMemoryContext;
 		cache = hash_create("pgfairq queues", 32, &ctl,
 							HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	}
@@ -394,24 +389,18 @@ open_by_name(const char *name, LOCKMODE lockmode, AclMode rights, bool missing_o
 			if (info != NULL && info->valid &&
 				info->settings != pg_atomic_read_u32(&info->state->published.changes))
 				info->valid = false;
+			if ((info == NULL || !info->valid) && queue_catalog_relation(name) == relation)
+			{
+				info = new_entry(name, *rel);
+				fill_entry(info, *rel);
+			}
 			if (info != NULL && info->valid)
 			{
 				check_policies(info, *rel, rights);
 				look_after_state(info, *rel);
 				return info;
 			}
-
 			/* Renamed or replaced before it was locked: look again. */
-			if (queue_catalog_relation(name) == relation)
-			{
-				info = new_entry(name, *rel);
-				if (fill_entry(info, *rel))
-				{
-					check_policies(info, *rel, rights);
-					look_after_state(info, *rel);
-					return info;
-				}
-			}
 			relation_close(*rel, lockmode);
 		}
 		else if (info != NULL)
@@ -483,20 +472,14 @@ queue_open_relation(Oid relation, LOCKMODE lockmode, AclMode rights,
 					Relation *rel)
 {
 	CacheSlot  *known = find_slot(relation);
+	const char *queue = known != NULL ? known->name : queue_catalog_name_of(relation);
 	QueueInfo  *info;
 	char		name[NAMEDATALEN];
 
 	*rel = NULL;
-	if (known != NULL)
-		strlcpy(name, known->name, NAMEDATALEN);
-	else
-	{
-		const char *queue = queue_catalog_name_of(relation);
-
-		if (queue == NULL)
-			return NULL;
-		strlcpy(name, queue, NAMEDATALEN);
-	}
+	if (queue == NULL)
+		return NULL;
+	strlcpy(name, queue, NAMEDATALEN);
 	info = open_by_name(name, lockmode, rights, true, rel);
 	if (info == NULL || info->relation != relation)
 	{

@@ -131,37 +131,29 @@ queue_settings_store(QueueInfo *info, QueueSetting which, Datum value, bool isnu
 {
 	const SettingDef *def = &queue_settings[which];
 	void	   *field = (char *) info + def->offset;
-	int64		number = 0;
 
 	Assert(!isnull || def->null_is_zero);
-	if (!isnull && def->type == FLOAT4OID)
-	{
+	if (isnull)
+		memset(field, 0, def->size);
+	else if (def->type == FLOAT4OID)
 		*(float4 *) field = DatumGetFloat4(value);
-		return;
-	}
-	if (!isnull && def->type == FLOAT8OID)
-	{
+	else if (def->type == FLOAT8OID)
 		*(double *) field = DatumGetFloat8(value);
-		return;
-	}
-	if (def->type == FLOAT8ARRAYOID)
+	else if (def->type == FLOAT8ARRAYOID)
+		store_weights(field, DatumGetArrayTypeP(value));
+	else
 	{
-		if (isnull)
-			memset(field, 0, def->size);
-		else
-			store_weights(field, DatumGetArrayTypeP(value));
-		return;
-	}
-	if (!isnull)
-		number = def->type == INT8OID ? DatumGetInt64(value) :
+		int64		number = def->type == INT8OID ? DatumGetInt64(value) :
 			def->type == INT4OID ? DatumGetInt32(value) :
 			def->type == BOOLOID ? DatumGetBool(value) :
 			def->type == INTERVALOID ? wall_clock_usecs(DatumGetIntervalP(value)) :
 			queue_settings_word(def, TextDatumGetCString(value));
-	if (def->size == sizeof(int64))
-		*(int64 *) field = number;
-	else if (def->size == sizeof(int))
-		*(int *) field = (int) number;
-	else
-		*(bool *) field = (number != 0);
+
+		if (def->size == sizeof(int64))
+			*(int64 *) field = number;
+		else if (def->size == sizeof(int))
+			*(int *) field = (int) number;
+		else
+			*(bool *) field = (number != 0);
+	}
 }

@@ -30,7 +30,6 @@
 
 #include "access/genam.h"
 #include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type_d.h"
@@ -40,7 +39,6 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "common/contracts.h"
@@ -83,12 +81,6 @@ remembered_keys_any(QueueInfo *info)
  * ----------------------------------------------------------------
  */
 
-static Relation
-open_table(LOCKMODE lockmode)
-{
-	return own_table_open(INTERNAL_SCHEMA, TABLE_NAME, lockmode);
-}
-
 /*
  * What is remembered of a key: the task of it whose time is not over.
  *
@@ -112,7 +104,7 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 	result->found = false;
 	if (likely(!remembered_keys_any(info)))
 		return;
-	table = open_table(AccessShareLock);
+	table = own_table_open(INTERNAL_SCHEMA, TABLE_NAME, AccessShareLock);
 	ScanKeyInit(&keys[1], KEY_UNIQUE_KEY, BTEqualStrategyNumber, F_TEXTEQ,
 				PointerGetDatum(key));
 	own_table_scan(&scan, table, BY_KEY, info->name, keys, 2);
@@ -152,12 +144,10 @@ remembered_keys_add(QueueInfo *info, text *key, int64 task, TimestampTz until)
 		CStringGetTextDatum(info->name), PointerGetDatum(key),
 		Int64GetDatum(task), TimestampTzGetDatum(until)
 	};
-	Relation	table = open_table(RowExclusiveLock);
 
 	Assert(key != NULL);
 	AssertOidLocked(info->relation);
-	own_table_insert(table, &insert, values);
-	table_close(table, NoLock);
+	own_table_run(INTERNAL_SCHEMA, TABLE_NAME, &insert, values);
 }
 
 /*
@@ -200,7 +190,7 @@ int
 remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition *from,
 					   bool *left)
 {
-	Relation	table = open_table(RowExclusiveLock);
+	Relation	table = own_table_open(INTERNAL_SCHEMA, TABLE_NAME, RowExclusiveLock);
 	ItemPointer tids = palloc(max * sizeof(ItemPointerData));
 	OwnScan		scan;
 	ScanKeyData keys[2];
@@ -269,7 +259,7 @@ remembered_keys_look_none(QueueInfo *info)
 	 * this.
 	 */
 	pg_memory_barrier();
-	table = open_table(AccessShareLock);
+	table = own_table_open(INTERNAL_SCHEMA, TABLE_NAME, AccessShareLock);
 	own_table_scan(&scan, table, BY_UNTIL, info->name, &key, 1);
 	none = (systable_getnext_ordered(scan.scan, ForwardScanDirection) == NULL);
 	own_table_scan_end(&scan);

@@ -28,7 +28,6 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "storage/predicate.h"
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
 
@@ -57,14 +56,10 @@ row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
 {
 	AssertRelationLocked(rel, AccessShareLock);
 	Assert(info->relation == RelationGetRelid(rel) && info->natts > 0);
+	memset(reader, 0, sizeof(RowReader));
 	reader->rel = rel;
 	reader->info = info;
-	reader->buffer = InvalidBuffer;
-	reader->locked = false;
 	reader->blocks = known_blocks(rel);
-	reader->brief = false;
-	reader->partial = false;
-	reader->overflow = NULL;
 	reader->values = palloc(info->natts * sizeof(Datum));
 	reader->nulls = palloc(info->natts * sizeof(bool));
 }
@@ -111,6 +106,17 @@ deform(RowReader *reader)
 		reader->nulls[i] = !missing[i].am_present;
 		reader->values[i] = reader->nulls[i] ? (Datum) 0 : missing[i].am_value;
 	}
+}
+
+/*
+ * Read a row that the caller has, and which it keeps.
+ */
+void
+row_reader_take(RowReader *reader, HeapTuple tuple)
+{
+	reader->tuple = *tuple;
+	reader->partial = false;
+	deform(reader);
 }
 
 /*
@@ -374,8 +380,29 @@ row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
 }
 
 /*
+ * The transaction that has written a row has committed, but may have yet to
+ * carry out what it owes: to count the task where it is now, or to end its
+ * lease (races 30 and 32).  That is waited for: it runs no code of users, and
+ * waits for no transaction.  No buffer is locked.
+ */
+void
+row_reader_wait_writer(HeapTuple tuple)
+{
+	static TransactionId ended = InvalidTransactionId;	/* the last one */
+	TransactionId writer = HeapTupleHeaderGetXmin(tuple->t_data);
+
+	if (writer == ended || !TransactionIdIsNormal(writer) ||
+		TransactionIdIsCurrentTransactionId(writer))
+		return;
+	XactLockTableWait(writer, NULL, NULL, XLTW_None);
+	ended = writer;
+}
+
+/*
  * Read the row of a task.  If another transaction has it in hand, its end is
- * waited for.  Returns false if the task is gone.
+ * waited for.  So is the end of the one that has written it, with all that it
+ * owes (row_reader_wait_writer), unless the row is still where hint says: there
+ * it was when it was claimed.  Returns false if the task is gone.
  */
 bool
 row_reader_task_wait(RowReader *row, int64 id, const ItemPointerData *hint)
@@ -389,7 +416,12 @@ row_reader_task_wait(RowReader *row, int64 id, const ItemPointerData *hint)
 				CommandCounterIncrement();
 				return DatumGetInt64(row_value(row, COLUMN_ID)) == id;
 			case ROW_LIVE:
-				return DatumGetInt64(row_value(row, COLUMN_ID)) == id;
+				if (DatumGetInt64(row_value(row, COLUMN_ID)) != id)
+					return false;
+				if (hint == NULL ||
+					!ItemPointerEquals(unconstify(ItemPointerData *, hint), &row->tuple.t_self))
+					row_reader_wait_writer(&row->tuple);
+				return true;
 			case ROW_GONE:
 				return false;
 			case ROW_IN_PROGRESS:
@@ -499,8 +531,12 @@ row_reader_is_at(RowReader *reader, const Lane *lane, const LaneEntry *entry)
 bool
 row_reader_is_placed(RowReader *reader)
 {
-	return !row_is_null(reader, COLUMN_ADDRESS) ||
-		DatumGetChar(row_value(reader, COLUMN_STATE)) == TASK_OVERFLOW;
+	bool		addressed = reader->partial ?
+		!heap_attisnull(&reader->tuple, reader->info->columns[COLUMN_ADDRESS],
+						RelationGetDescr(reader->rel)) :
+		!row_is_null(reader, COLUMN_ADDRESS);
+
+	return addressed || DatumGetChar(row_value(reader, COLUMN_STATE)) == TASK_OVERFLOW;
 }
 
 /*

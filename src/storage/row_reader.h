@@ -118,10 +118,12 @@ row_reader_is_suspect(RowReader *reader)
 /* row_reader.c */
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
 extern void row_reader_fetch(RowReader *reader, const ItemPointerData *tids, Size apart, int n);
+extern void row_reader_take(RowReader *reader, HeapTuple tuple);
 extern void row_reader_unlock(RowReader *reader);
 extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_task(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);
+extern void row_reader_wait_writer(HeapTuple tuple);
 extern bool row_reader_task_wait(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);
 extern void row_reader_complete(RowReader *reader);
@@ -140,11 +142,8 @@ extern int64 row_writer_new_ids(QueueInfo *info, int n, int *got);
 extern void row_writer_insert(Relation rel, QueueInfo *info, int n,
 							  Datum **values, bool **nulls,
 							  ItemPointer tids);
-extern bool row_writer_delete(Relation rel, const ItemPointerData *tid,
-							  bool wait);
-extern bool row_writer_update(Relation rel, QueueInfo *info,
-							  ItemPointer tid, Datum *values, bool *nulls,
-							  bool wait);
+extern bool row_writer_delete(RowReader *row, bool wait);
+extern bool row_writer_update(RowReader *row, bool wait);
 
 /* page_hints.c: where pages of queues were seen in shared buffers */
 extern Size page_hints_shmem_size(void);

@@ -12,12 +12,9 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
-#include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
@@ -46,7 +43,8 @@ row_scan_begin(RowScan *scan, Relation rel, QueueInfo *info)
 	scan->rel = rel;
 	scan->info = info;
 	scan->snapshot = register_snapshot();
-	scan->scan = table_beginscan(rel, scan->snapshot, 0, NULL);
+	scan->index = NULL;
+	scan->scan = systable_beginscan(rel, InvalidOid, false, scan->snapshot, 0, NULL);
 }
 
 /*
@@ -56,17 +54,15 @@ row_scan_begin(RowScan *scan, Relation rel, QueueInfo *info)
 void
 row_scan_begin_after(RowScan *scan, Relation rel, QueueInfo *info, int64 id)
 {
-	Relation	index = index_open(info->id_index, AccessShareLock);
 	ScanKeyData key;
 
 	scan->rel = rel;
 	scan->info = info;
 	scan->snapshot = register_snapshot();
-	scan->scan = NULL;
-	scan->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsBufferHeapTuple);
-	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(id));
-	scan->by_id = fairq_index_beginscan(rel, index, scan->snapshot, 1);
-	index_rescan(scan->by_id, &key, 1, NULL, 0);
+	scan->index = index_open(info->id_index, AccessShareLock);
+	ScanKeyInit(&key, info->columns[COLUMN_ID], BTGreaterStrategyNumber, F_INT8GT,
+				Int64GetDatum(id));
+	scan->scan = systable_beginscan_ordered(rel, scan->index, scan->snapshot, 1, &key);
 }
 
 /*
@@ -76,25 +72,19 @@ HeapTuple
 row_scan_next(RowScan *scan)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (scan->scan != NULL)
-		return heap_getnext(scan->scan, ForwardScanDirection);
-	if (!index_getnext_slot(scan->by_id, ForwardScanDirection, scan->slot))
-		return NULL;
-	return ExecFetchSlotHeapTuple(scan->slot, false, NULL);
+	return scan->index == NULL ? systable_getnext(scan->scan) :
+		systable_getnext_ordered(scan->scan, ForwardScanDirection);
 }
 
 void
 row_scan_end(RowScan *scan)
 {
-	if (scan->scan != NULL)
-		table_endscan(scan->scan);
+	if (scan->index == NULL)
+		systable_endscan(scan->scan);
 	else
 	{
-		Relation	index = scan->by_id->indexRelation;
-
-		index_endscan(scan->by_id);
-		ExecDropSingleTupleTableSlot(scan->slot);
-		index_close(index, AccessShareLock);
+		systable_endscan_ordered(scan->scan);
+		index_close(scan->index, AccessShareLock);
 	}
 	UnregisterSnapshot(scan->snapshot);
 }
@@ -117,17 +107,16 @@ row_scan_id(RowScan *scan, HeapTuple tuple)
 HeapTuple
 row_scan_task_at(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot)
 {
-	HeapTupleData tuple;
-	HeapTuple	result = NULL;
-	Buffer		buffer;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
 
-	if (queue_index_find(rel, info, id, snapshot, &tuple.t_self) &&
-		heap_fetch(rel, snapshot, &tuple, &buffer, false))
-	{
-		result = heap_copytuple(&tuple);
-		ReleaseBuffer(buffer);
-	}
-	return result;
+	ScanKeyInit(&key, info->columns[COLUMN_ID], BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(id));
+	scan = systable_beginscan(rel, info->id_index, true, snapshot, 1, &key);
+	tuple = heap_copytuple(systable_getnext(scan));
+	systable_endscan(scan);
+	return tuple;
 }
 
 /*
@@ -151,7 +140,7 @@ int
 row_scan_of_key(Relation rel, QueueInfo *info, const text *key, int max, KeyRow *rows)
 {
 	Snapshot	snapshot = register_snapshot();
-	int			n = key_index_read(rel, info, key, snapshot, max, rows);
+	int			n = queue_index_key(rel, info, key, snapshot, max, rows);
 
 	UnregisterSnapshot(snapshot);
 	return n;

@@ -9,7 +9,6 @@
 #define FAIRQ_ROW_SCAN_H
 
 #include "access/genam.h"
-#include "access/tableam.h"
 
 #include "storage/queue_catalog.h"
 #include "storage/queue_index.h"
@@ -20,9 +19,8 @@ typedef struct RowScan
 	Relation	rel;
 	QueueInfo  *info;
 	Snapshot	snapshot;
-	TableScanDesc scan;			/* of all rows; NULL: of those by id ... */
-	IndexScanDesc by_id;
-	TupleTableSlot *slot;		/* ... and the row of that */
+	Relation	index;			/* NULL: of all rows, in no order */
+	SysScanDesc scan;
 } RowScan;
 
 extern void row_scan_begin(RowScan *scan, Relation rel, QueueInfo *info);

@@ -21,7 +21,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/pg_index.h"
@@ -29,9 +28,7 @@
 #include "commands/sequence.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "rewrite/rewriteHandler.h"
-#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -455,73 +452,50 @@ row_writer_insert(Relation rel, QueueInfo *info, int n,
 }
 
 /*
- * What became of a write to a row that only its lease's holder, or an owner
- * or a user with SQL, may touch.  Returns whether it was done.
- */
-static bool
-written(TM_Result result)
-{
-	switch (result)
-	{
-		case TM_Ok:
-			return true;
-		case TM_SelfModified:
-		case TM_Updated:
-		case TM_Deleted:
-		case TM_Invisible:
-			return false;
-		case TM_BeingModified:
-		case TM_WouldBlock:
-			return false;		/* and we were not to wait */
-	}
-	return false;
-}
-
-/*
- * Delete the row at a TID.  Returns false if another transaction did, or
+ * Delete the row that was read.  Returns false if another transaction did, or
  * moved it, or has it locked and wait is false.
  */
 bool
-row_writer_delete(Relation rel, const ItemPointerData *tid, bool wait)
+row_writer_delete(RowReader *row, bool wait)
 {
 	TM_FailureData tmfd;
-	ItemPointerData at = *tid;
 
-	AssertRelationLocked(rel, RowExclusiveLock);
-	Assert(ItemPointerIsValid(tid));
-	return written(heap_delete(rel, &at, GetCurrentCommandId(true),
-							   InvalidSnapshot, wait, &tmfd, false));
+	AssertRelationLocked(row->rel, RowExclusiveLock);
+	Assert(ItemPointerIsValid(&row->tuple.t_self));
+	return heap_delete(row->rel, &row->tuple.t_self, GetCurrentCommandId(true),
+					   InvalidSnapshot, wait, &tmfd, false) == TM_Ok;
 }
 
 /*
- * Replace the row at *tid by one with these values, and set *tid to where it
- * is.  Returns false if another transaction changed it, or has it locked and
- * wait is false.
+ * Replace the row that was read by one with its values and nulls as they are
+ * now, and set row->tuple.t_self to where it is.  Returns false if another
+ * transaction changed it, or has it locked and wait is false.
  */
 bool
-row_writer_update(Relation rel, QueueInfo *info, ItemPointer tid,
-				  Datum *values, bool *nulls, bool wait)
+row_writer_update(RowReader *row, bool wait)
 {
+	Relation	rel = row->rel;
 	WriteState	state = {
 		.rel = rel,
-		.info = info,
+		.info = row->info,
 	};
-	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(rel), row->values, row->nulls);
 	TM_FailureData tmfd;
 	IndexEntries entries;
 	bool		done;
 
 	AssertRelationLocked(rel, RowExclusiveLock);
-	Assert(ItemPointerIsValid(tid));
+	Assert(ItemPointerIsValid(&row->tuple.t_self));
 	tuple->t_tableOid = RelationGetRelid(rel);
-	if (!info->plain)
+	if (!row->info->plain)
 		check_constraints(&state, tuple);
-	note_expiry(info, values, nulls);
-	done = written(fairq_heap_update(rel, tid, tuple, GetCurrentCommandId(true),
-									 wait, &tmfd, &entries));
+	note_expiry(row->info, row->values, row->nulls);
+	done = fairq_heap_update(rel, &row->tuple.t_self, tuple, GetCurrentCommandId(true), wait,
+							 &tmfd, &entries) == TM_Ok;
 	if (done && entries != ENTRIES_NONE)
-		insert_index_entries(&state, entries, 1, &tuple, &values, &nulls);
-	*tid = tuple->t_self;
+		insert_index_entries(&state, entries, 1, &tuple, &row->values, &row->nulls);
+	if (done)
+		row->tuple.t_self = tuple->t_self;
 	write_end(&state);
 	return done;
 }

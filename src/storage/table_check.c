@@ -18,27 +18,28 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_collation_d.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_opclass.h"
 #include "catalog/pg_sequence.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
 #include "commands/trigger.h"
-#include "nodes/makefuncs.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_expr.h"
+#include "parser/parse_relation.h"
+#include "parser/parser.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "common/compat.h"
 #include "common/contracts.h"
+#include "common/run_as.h"
 #include "storage/queue_catalog.h"
 
 /*
@@ -169,114 +170,32 @@ table_check_index_is_partial(Relation index)
 	return !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
 }
 
-static bool
-is_column(const Node *node, AttrNumber column)
-{
-	return node != NULL && IsA(node, Var) && ((const Var *) node)->varattno == column &&
-		((const Var *) node)->varlevelsup == 0;
-}
-
-/* Is it: column IS NOT NULL? */
-static bool
-is_not_null_test(const Node *node, AttrNumber column)
-{
-	const NullTest *test = (const NullTest *) node;
-
-	return IsA(node, NullTest) && test->nulltesttype == IS_NOT_NULL && !test->argisrow &&
-		is_column((const Node *) test->arg, column);
-}
-
-/* Is it: column = value, or by another function, of type "char"? */
-static bool
-is_char_test(const Node *node, AttrNumber column, Oid function, char value)
-{
-	const OpExpr *op = (const OpExpr *) node;
-	const Const *constant;
-
-	if (!IsA(node, OpExpr) || get_opcode(op->opno) != function ||
-		list_length(op->args) != 2 || !is_column(linitial(op->args), column) ||
-		!IsA(lsecond(op->args), Const))
-		return false;
-	constant = lsecond_node(Const, op->args);
-	return constant->consttype == CHAROID && !constant->constisnull &&
-		DatumGetChar(constant->constvalue) == value;
-}
-
 /*
- * Is it: hashtextextended(key COLLATE "C", seed)?  If so, *key and *seed are
- * set.
+ * What the parser makes of an expression on columns of a table, as it makes it
+ * of that of an index; of NULL: NULL.  It finds nothing of a user's: all that
+ * the text names is a column that was looked at, or of pg_catalog.
  */
-static bool
-is_hash(const Node *node, const Node **key, const Node **seed)
+static Node *
+parse_expression(Relation rel, const char *text)
 {
-	const FuncExpr *hash = (const FuncExpr *) node;
+	ParseState *pstate;
+	RawStmt    *raw;
+	ResTarget  *target;
+	Node	   *result;
 
-	if (!IsA(node, FuncExpr) || hash->funcid != F_HASHTEXTEXTENDED ||
-		hash->inputcollid != C_COLLATION_OID)
-		return false;
-	*key = linitial(hash->args);
-	if (IsA(*key, CollateExpr))
-		*key = (const Node *) ((const CollateExpr *) *key)->arg;
-	*seed = lsecond(hash->args);
-	return true;
+	if (text == NULL)
+		return NULL;
+	pstate = make_parsestate(NULL);
+	addNSItemToQuery(pstate,
+					 addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true),
+					 false, false, true);
+	raw = linitial_node(RawStmt, raw_parser(text, RAW_PARSE_PLPGSQL_EXPR));
+	target = linitial_node(ResTarget, castNode(SelectStmt, raw->stmt)->targetList);
+	result = transformExpr(pstate, target->val, EXPR_KIND_INDEX_EXPRESSION);
+	assign_expr_collations(pstate, result);
+	free_parsestate(pstate);
+	return result;
 }
-
-/* Is it: hashtextextended(group_key COLLATE "C", 0)? */
-static bool
-is_group_hash(const Node *node, AttrNumber column)
-{
-	const Node *key;
-	const Node *seed;
-
-	if (!is_hash(node, &key, &seed))
-		return false;
-	if (IsA(seed, FuncExpr) && ((const FuncExpr *) seed)->funcid == F_INT8_INT4)
-		seed = linitial(((const FuncExpr *) seed)->args);
-	return is_column(key, column) && IsA(seed, Const) &&
-		!((const Const *) seed)->constisnull && ((const Const *) seed)->constvalue == 0;
-}
-
-/* Is it: coalesce(column, '')? */
-static bool
-is_column_or_empty(const Node *node, AttrNumber column)
-{
-	const CoalesceExpr *coalesce = (const CoalesceExpr *) node;
-	const Const *empty;
-
-	if (!IsA(node, CoalesceExpr) || list_length(coalesce->args) != 2 ||
-		!is_column(linitial(coalesce->args), column) || !IsA(lsecond(coalesce->args), Const))
-		return false;
-	empty = lsecond_node(Const, coalesce->args);
-	return empty->consttype == TEXTOID && !empty->constisnull &&
-		VARSIZE_ANY_EXHDR(DatumGetPointer(empty->constvalue)) == 0;
-}
-
-/*
- * Is it what the overflow is found by: the hash of the group, or where groups
- * are divided that of the subgroup, with that of its group for a seed?
- */
-static bool
-is_overflow_hash(const QueueInfo *info, const Node *node)
-{
-	AttrNumber	group = info->columns[COLUMN_GROUP_KEY];
-	const Node *key;
-	const Node *seed;
-
-	if (!info->subgroups)
-		return is_group_hash(node, group);
-	return is_hash(node, &key, &seed) &&
-		is_column_or_empty(key, info->columns[COLUMN_SUBGROUP_KEY]) && is_group_hash(seed, group);
-}
-
-/* The predicates of our indexes. */
-typedef enum IndexRows
-{
-	ALL_ROWS,
-	ROWS_WITH_ADDRESS,
-	ROWS_OF_STATE,
-	ROWS_WITH_KEY,
-	ROWS_WITH_EXPIRY
-} IndexRows;
 
 /* Our indexes, as queue_admin.c makes them. */
 static const struct
@@ -286,63 +205,54 @@ static const struct
 	int			ncolumns;
 	QueueColumn columns[3];		/* the first of three: of its values' hash */
 	bool		unique;
-	IndexRows	rows;
-	char		state;
+	const char *rows;			/* its predicate; NULL: none */
 	size_t		oid;			/* where in QueueInfo it is noted */
 }			expected_indexes[] = {
-	{NULL, "id", 1, {COLUMN_ID}, true, ALL_ROWS, 0, offsetof(QueueInfo, id_index)},
-	{"address_of_", "address", 1, {COLUMN_ADDRESS}, false, ROWS_WITH_ADDRESS, 0,
+	{NULL, "id", 1, {COLUMN_ID}, true, NULL, offsetof(QueueInfo, id_index)},
+	{"address_of_", "address", 1, {COLUMN_ADDRESS}, false, "address IS NOT NULL",
 	offsetof(QueueInfo, address_index)},
-	{"due_of_", "run_at", 1, {COLUMN_RUN_AT}, false, ROWS_OF_STATE, TASK_SCHEDULED,
+	{"due_of_", "run_at", 1, {COLUMN_RUN_AT}, false, "state OPERATOR(pg_catalog.=) 's'",
 	offsetof(QueueInfo, due_index)},
 	{"overflow_of_", "group_key, priority, id", 3, {COLUMN_GROUP_KEY, COLUMN_PRIORITY, COLUMN_ID},
-	false, ROWS_OF_STATE, TASK_OVERFLOW, offsetof(QueueInfo, overflow_index)},
-	{"key_of_", "unique_key", 1, {COLUMN_UNIQUE_KEY}, false, ROWS_WITH_KEY, 0,
+	false, "state OPERATOR(pg_catalog.=) 'o'", offsetof(QueueInfo, overflow_index)},
+	{"key_of_", "unique_key", 1, {COLUMN_UNIQUE_KEY}, false,
+		"unique_key IS NOT NULL AND state OPERATOR(pg_catalog.<>) 'd'",
 	offsetof(QueueInfo, key_index)},
-	{"held_of_", "id", 1, {COLUMN_ID}, false, ROWS_OF_STATE, TASK_HELD,
+	{"held_of_", "id", 1, {COLUMN_ID}, false, "state OPERATOR(pg_catalog.=) 'h'",
 	offsetof(QueueInfo, held_index)},
-	{"expiry_of_", "column \"expires_at\"", 1, {COLUMN_EXPIRES_AT}, false, ROWS_WITH_EXPIRY, 0,
+	{"expiry_of_", "column \"expires_at\"", 1, {COLUMN_EXPIRES_AT}, false,
+		"expires_at IS NOT NULL AND state OPERATOR(pg_catalog.<>) 'd'",
 	offsetof(QueueInfo, expiry_index)},
 };
 
 #define INDEX_OID(info, i) (*(Oid *) ((char *) (info) + expected_indexes[i].oid))
 
 /*
- * Has an index the rows that number i of ours has?  has_entry (row_writer.c)
- * goes by that, so an index that has not would be spoilt.
+ * Does an index begin with what the overflow is found by?  The seed may be a
+ * bigint, or an integer that was made one.
  */
 static bool
-has_rows(QueueInfo *info, Relation index, int i)
+is_overflow_hash(const QueueInfo *info, Relation rel, Relation index)
 {
-	Node	   *predicate = stored_expression(index, Anum_pg_index_indpred);
-	AttrNumber	state = info->columns[COLUMN_STATE];
-	List	   *tests = make_ands_implicit((Expr *) predicate);
+	static const char *const hashes[2][2] = {
+		{QUEUE_GROUP_HASH("0"), QUEUE_GROUP_HASH("pg_catalog.int8 '0'")},
+		{QUEUE_SUBGROUP_HASH("0"), QUEUE_SUBGROUP_HASH("pg_catalog.int8 '0'")},
+	};
+	Node	   *stored = stored_expression(index, Anum_pg_index_indexprs);
+	bool		result = false;
 
-	switch (expected_indexes[i].rows)
-	{
-		case ALL_ROWS:
-			return predicate == NULL;
-		case ROWS_WITH_ADDRESS:
-			return list_length(tests) == 1 &&
-				is_not_null_test(linitial(tests), info->columns[COLUMN_ADDRESS]);
-		case ROWS_OF_STATE:
-			return list_length(tests) == 1 &&
-				is_char_test(linitial(tests), state, F_CHAREQ, expected_indexes[i].state);
-		case ROWS_WITH_KEY:
-		case ROWS_WITH_EXPIRY:
-			return list_length(tests) == 2 &&
-				is_not_null_test(linitial(tests),
-								 info->columns[expected_indexes[i].columns[0]]) &&
-				is_char_test(lsecond(tests), state, F_CHARNE, TASK_DEAD);
-	}
-	return false;
+	for (int i = 0; i < 2; i++)
+		result |= equal(stored, list_make1(parse_expression(rel, hashes[info->subgroups][i])));
+	return result;
 }
 
 /*
- * Is this index number i of ours, whatever it is called?
+ * Is this index number i of ours, whatever it is called?  has_entry
+ * (row_writer.c) goes by its predicate, so an index of another one would be
+ * spoilt.
  */
 static bool
-fit_index(QueueInfo *info, Relation index, int i)
+fit_index(QueueInfo *info, Relation rel, Relation index, int i)
 {
 	Form_pg_index form = index->rd_index;
 	int			n = expected_indexes[i].ncolumns;
@@ -362,17 +272,11 @@ fit_index(QueueInfo *info, Relation index, int i)
 			get_opclass_family(GetDefaultOpClass(index->rd_opcintype[c], BTREE_AM_OID)) ||
 			(column == COLUMN_UNIQUE_KEY && index->rd_indcollation[c] != C_COLLATION_OID))
 			return false;
-		if (hashed)
-		{
-			List	   *expressions =
-				castNode(List, stored_expression(index, Anum_pg_index_indexprs));
-
-			if (list_length(expressions) != 1 ||
-				!is_overflow_hash(info, linitial(expressions)))
-				return false;
-		}
+		if (hashed && !is_overflow_hash(info, rel, index))
+			return false;
 	}
-	return has_rows(info, index, i);
+	return equal(stored_expression(index, Anum_pg_index_indpred),
+				 parse_expression(rel, expected_indexes[i].rows));
 }
 
 /*
@@ -405,7 +309,7 @@ examine_indexes(QueueInfo *info, Relation rel)
 			if ((prefix == NULL ||
 				 (strncmp(name, prefix, strlen(prefix)) == 0 &&
 				  strcmp(name + strlen(prefix), info->name) == 0)) &&
-				fit_index(info, index, i))
+				fit_index(info, rel, index, i))
 				INDEX_OID(info, i) = RelationGetRelid(index);
 		}
 		index_close(index, AccessShareLock);
@@ -441,13 +345,8 @@ examine_sequence(QueueInfo *info, Relation rel)
 	if (!OidIsValid(info->id_sequence))
 		unfit_table(rel, psprintf("Its sequence \"%s\" is missing.", name));
 
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(info->id_sequence));
-	fit = HeapTupleIsValid(tuple) &&
-		((Form_pg_class) GETSTRUCT(tuple))->relkind == RELKIND_SEQUENCE &&
-		((Form_pg_class) GETSTRUCT(tuple))->relowner == rel->rd_rel->relowner;
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	if (!fit)
+	if (get_rel_relkind(info->id_sequence) != RELKIND_SEQUENCE ||
+		run_as_owner_of(info->id_sequence) != rel->rd_rel->relowner)
 		unfit_table(rel, psprintf("Relation \"%s\" is not a sequence of the table's owner.", name));
 
 	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(info->id_sequence));

@@ -23,17 +23,15 @@
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "access/xact.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
 #include "shmem/stats.h"
 #include "storage/procarray.h"
-#include "utils/builtins.h"
-#include "utils/timestamp.h"
 
 #include "common/contracts.h"
-#include "common/settings.h"
+#include "common/wall_clock.h"
 #include "shmem/leases.h"
 #include "shmem/queue_state.h"
 #include "shmem/worker_slots.h"
@@ -41,7 +39,6 @@
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
 #include "verbs/claim_private.h"
-#include "verbs/unique_keys.h"
 
 /*
  * Prepared transactions hand nothing over when they end.  Look whether any has
@@ -85,7 +82,7 @@ begin(Claim *claim)
 	const ClaimRequest *request = claim->request;
 
 	claim->queue = queue_state_number(info->state);
-	claim->now = GetCurrentTimestamp();
+	claim->now = wall_clock_both(&claim->steady);
 	claim->first_deadline = DT_NOEND;
 	claim->buckets = info->buckets;
 	if (request->bucket_count >= 0)
@@ -127,6 +124,67 @@ reads_overflow(Claim *claim)
 	return info->state->recovery.groups == QUEUE_KNOWN;
 }
 
+/* The classes that may have anything, a bit for each. */
+static uint32
+classes_with_lanes(const QueueState *state)
+{
+	uint32		classes = 0;
+
+	for (int class = 0; class < state->classes; class++)
+		if (lanes_any(&state->orders[class].lanes))
+			classes |= 1 << class;
+	return classes;
+}
+
+/*
+ * Claim from the classes in turn: the lowest that has anything goes first or,
+ * where classes have weights, that whose turn it is.  Of some groups all that
+ * is asked for at a time, as each walk passes over the other groups again.
+ */
+static void
+claim_in_turn(Claim *claim)
+{
+	QueueState *state = claim->info->state;
+	const ClaimRequest *request = claim->request;
+	bool		of_groups = (request->group_count >= 0);
+	bool		by_weights = (claim->info->class_weights[0] > 0);
+	uint32		none = 0;		/* of these classes there are no more */
+	uint32		left;
+
+	/* Most claims, as quickly as can be. */
+	if (likely(!of_groups && !by_weights))
+	{
+		for (int class = 0; class < state->classes && claim->got < request->max_tasks; class++)
+		{
+			if (lanes_any(&state->orders[class].lanes) &&
+				!claim_from_lanes(claim, class, request->max_tasks - claim->got))
+				return;
+		}
+		return;
+	}
+	while (claim->got < request->max_tasks && !claim->full &&
+		   (left = classes_with_lanes(state) & ~none) != 0)
+	{
+		int			got = claim->got;
+		int			most = request->max_tasks - got;
+		double		cost = claim->turns_cost;
+		ClassTurn	turn = {.class = pg_rightmost_one_pos32(left),.most = most};
+		bool		more;
+
+		if (by_weights)
+			(void) class_shares_begin(&state->shares, claim->info->class_weights, left,
+									  most, &turn);
+		more = of_groups ? claim_of_groups(claim, turn.class) :
+			claim_from_lanes(claim, turn.class, turn.most);
+		if (by_weights)
+			class_shares_end(&state->shares, &turn, claim->got - got, claim->turns_cost - cost);
+		if (!more)
+			return;
+		if (of_groups || claim->got - got < turn.most)
+			none |= 1 << turn.class;
+	}
+}
+
 /*
  * Claim what is there.  Returns whether to look again.
  */
@@ -136,10 +194,7 @@ claim_once(Claim *claim)
 	const ClaimRequest *request = claim->request;
 
 	claim->refilling = NULL;
-	if (request->group_count >= 0)
-		claim_of_groups(claim);
-	else
-		claim_from_lanes(claim);
+	claim_in_turn(claim);
 	if (claim->got >= request->max_tasks || claim->full)
 		return false;
 	if (claim->refilling != NULL)
@@ -168,7 +223,7 @@ suspects_met(Claim *claim)
 	}
 	transit_horizon_ends();
 	if (!claim->alone && claim->request->session.number != NO_SESSION)
-		quarantine_drain(&claim->request->session, claim->info->state, claim->now);
+		quarantine_drain(&claim->request->session, claim->info->state, claim->steady);
 }
 
 /*
@@ -195,7 +250,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		return 0;
 	if (request->session.number != NO_SESSION)
 		claim.quarantine = quarantine_step(&request->session, info->state,
-										   GetCurrentTimestamp());
+										   wall_clock_steady());
 	if (unlikely(claim.quarantine == QUARANTINE_CLOSED))
 		return 0;
 

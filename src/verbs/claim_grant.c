@@ -30,7 +30,7 @@
 #include "shmem/queue_state.h"
 #include "shmem/stats.h"
 #include "shmem/turns.h"
-#include "storage/durable_leases.h"
+#include "shmem/waiters.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/claim_private.h"
@@ -177,11 +177,10 @@ static bool
 pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease, int claimed)
 {
 	RowReader  *row = &claim->row;
-	QueueState *state = claim->info->state;
 
 	AssertRelationLocked(claim->rel, RowExclusiveLock);
 	Assert(!row->locked);
-	if (!row_writer_delete(claim->rel, &row->tuple.t_self, false))
+	if (!row_writer_delete(row, false))
 	{
 		pending_not_claimed(claimed);
 		lane_doubts_add(lane, InvalidTransactionId, entry, false);
@@ -190,8 +189,6 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease, int
 	leases_settle(&lease->ref, lease);
 	pending_settled(lease);
 	ended_tasks_add(&claim->ended, row, ARCHIVE_ACKED, lease->started);
-	stats_tally(state, QUEUE_ACKED, 1);
-	stats_tally(state, row_reader_depth(row), -1);
 	return true;
 }
 
@@ -258,7 +255,7 @@ claim_park(Claim *claim, Lane *lane, const LaneEntry *entry, bool taken)
 
 	if (!limited_groups_park(claim->info->state, lane->class, &name, taken ? lane : NULL, entry,
 							 DatumGetFloat4(row_value(&claim->row, COLUMN_COST))) && taken)
-		lanes_offer_entry(lane, entry);
+		lanes_offer_of_group(lane, entry, WAITERS_ANY_GROUP);
 }
 
 /* What its group is told of the task whose row is read. */
@@ -292,7 +289,12 @@ take_over(Claim *claim, const LaneEntry *entry, const FairqAddress *address,
 	begins = groups_lease_begins(claim->info->state, address, &row->tuple.t_self, name,
 								 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)), group);
 	if (begins)
+	{
 		had_room(other, group);
+		/* One lease needs one room: what was kept for its own task goes. */
+		if (claim->turn != NULL)
+			claim_hand_give_up(claim->turn);
+	}
 	return begins;
 }
 
@@ -322,7 +324,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 	/* A pop lasts as long as its transaction: it must not run out before. */
 	deadline = claim->request->pop ||
 		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
-		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
+		claim->steady + (usecs < 0 ? claim_lease_of(row) : usecs);
 	group_lease(claim, entry, claim->turn, &group);
 	if (unlikely(!groups_lease_begins(claim->info->state, address, &row->tuple.t_self, &name,
 									  DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
@@ -348,8 +350,9 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 	lease.queue = claim->queue;
 	lease.task = DatumGetInt64(row_value(row, COLUMN_ID));
 	lease.tid = row->tuple.t_self;
+	lease.enqueued_at = DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT));
 	lease.attempt = row_reader_attempt(row);
-	lease.started = claim->now;
+	lease.started = claim->steady;
 	lease.deadline = deadline;
 	lease.group = group.group;
 	lease.overflow = group.of_overflow;

@@ -11,7 +11,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 
 #include "shmem/queue_state.h"
 #include "shmem/turns.h"
@@ -24,11 +23,8 @@ static bool
 group_wanted(Claim *claim)
 {
 	const ClaimRequest *request = claim->request;
-	text	   *key;
+	text	   *key = DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY));
 
-	if (request->group_count < 0)
-		return true;
-	key = DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY));
 	for (int i = 0; i < request->group_count; i++)
 	{
 		if (row_reader_same_text(key, request->groups[i]))
@@ -167,22 +163,21 @@ first_line(Claim *claim, WantedLine *lines, int n)
  * they are: whoever comes to an entry of a task that we leased passes over it.
  * Returns false if there are no more leases to be had.
  */
-static bool
-claim_of_class(Claim *claim, int class, LaneWalk *sources)
+bool
+claim_of_groups(Claim *claim, int class)
 {
 	QueueInfo  *info = claim->info;
-	QueueState *state = info->state;
 	int			max = claim->request->max_tasks;
-	QueueOrder *order = &state->orders[class];
-	LaneSet    *set = &order->lanes;
+	QueueOrder *order = &info->state->orders[class];
 	VirtualTime finish = {PG_INT64_MIN, 0};
 	VirtualTime left = {PG_INT64_MAX, 0};	/* the first that we pass over */
 	WantedLine *lines = palloc(claim->request->group_count * sizeof(WantedLine));
 	int			n_lines = find_lines(claim, class, lines);
+	LaneWalk   *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(LaneWalk));
 	Lane	   *lane;
 	int			n_sources = 0;
 
-	for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
+	for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(&order->lanes, &b)) != NULL; b++)
 	{
 		if (claim_wants_bucket(claim, lane))
 			queue_index_walk_window(&sources[n_sources++], lane, LANE_WINDOW / 8);
@@ -241,40 +236,10 @@ claim_of_class(Claim *claim, int class, LaneWalk *sources)
 		}
 		pfree(source->read.entries);
 	}
+	pfree(sources);
 	pfree(lines);
 	claim_tell_served(claim, order);
 	if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
 		queue_order_advance(order, left.whole == PG_INT64_MAX ? finish : left, finish);
 	return true;
-}
-
-/*
- * Claim tasks of some groups only.  The lowest class goes first or, where
- * classes have weights, that whose turn it is: with all that is asked for, as
- * each walk passes over the other groups again.
- */
-void
-claim_of_groups(Claim *claim)
-{
-	QueueState *state = claim->info->state;
-	int			max = claim->request->max_tasks;
-	uint32		left = claim_classes(claim);
-	LaneWalk   *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(LaneWalk));
-	bool		more = true;
-
-	while (more && left != 0 && claim->got < max)
-	{
-		int			got = claim->got;
-		double		cost = claim->turns_cost;
-		ClassTurn	turn = {.class = pg_rightmost_one_pos32(left)};
-
-		if (claim_by_weights(claim))
-			(void) class_shares_begin(&state->shares, claim->info->class_weights, left,
-									  max - got, &turn);
-		left &= ~(1 << turn.class);
-		more = claim_of_class(claim, turn.class, sources);
-		if (claim_by_weights(claim))
-			class_shares_end(&state->shares, &turn, claim->got - got, claim->turns_cost - cost);
-	}
-	pfree(sources);
 }

@@ -13,6 +13,7 @@
 #include "shmem/limit_table.h"
 #include "shmem/queue_state.h"
 #include "shmem/turns.h"
+#include "shmem/waiters.h"
 #include "verbs/claim_private.h"
 
 /*
@@ -101,7 +102,7 @@ return_entry(Lane *lane, const LaneEntry *entry, LaneTurn *turn, bool tell)
 		place.turn_high = 0;
 	}
 	if (tell)
-		lanes_offer_entry(lane, &place);
+		lanes_offer_of_group(lane, &place, WAITERS_ANY_GROUP);
 	else
 		lanes_return_entry(lane, &place);
 }

@@ -15,6 +15,7 @@
 
 #include "shmem/queue_state.h"
 #include "shmem/turns.h"
+#include "shmem/waiters.h"
 #include "storage/row_reader.h"
 #include "verbs/claim_private.h"
 #include "xact/pending.h"
@@ -365,14 +366,17 @@ offer_row(Claim *claim)
 	RowReader  *row = &claim->row;
 	const FairqAddress *address;
 	Lane	   *lane = NULL;
+	LaneEntry	place;
 
 	if (row_is_null(row, COLUMN_ADDRESS))
 		return;
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 	if (address->class < state->classes)
 		lane = lanes_of(&state->orders[address->class].lanes, address->bucket);
-	if (lane != NULL)
-		lanes_offer(lane, address, &row->tuple.t_self);
+	if (lane == NULL)
+		return;
+	lanes_entry(&place, address, &row->tuple.t_self);
+	lanes_offer_of_group(lane, &place, WAITERS_ANY_GROUP);
 }
 
 /*
@@ -524,11 +528,11 @@ claim_turn_of(Claim *claim, const GroupKey *key, uint32 group, VirtualTime *fini
 }
 
 /*
- * Claim up to most tasks of a class.  Returns false if there are no more leases
- * to be had.
+ * Claim up to most tasks of a class that has lanes.  Returns false if there are
+ * no more leases to be had.
  */
-static bool
-claim_from_class(Claim *claim, int class, int most)
+bool
+claim_from_lanes(Claim *claim, int class, int most)
 {
 	QueueState *state = claim->info->state;
 	QueueOrder *order = &state->orders[class];
@@ -543,8 +547,6 @@ claim_from_class(Claim *claim, int class, int most)
 		int			taken;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!lanes_any(&state->orders[class].lanes))
-			break;
 		pending_reserve(want * 2 + 8);
 		transit_horizon_begins(claim->now);
 		take_from_class(claim, class, want);
@@ -568,53 +570,4 @@ claim_from_class(Claim *claim, int class, int most)
 			break;
 	}
 	return true;
-}
-
-/*
- * Claim from the classes in turn, as their weights say.
- */
-static void
-claim_in_shares(Claim *claim)
-{
-	QueueState *state = claim->info->state;
-	int			max = claim->request->max_tasks;
-	uint32		none = 0;		/* of these classes there are no more */
-	ClassTurn	turn;
-
-	while (claim->got < max && !claim->full &&
-		   class_shares_begin(&state->shares, claim->info->class_weights,
-							  claim_classes(claim) & ~none, max - claim->got, &turn))
-	{
-		int			got = claim->got;
-		double		cost = claim->turns_cost;
-		bool		more = claim_from_class(claim, turn.class, turn.most);
-
-		class_shares_end(&state->shares, &turn, claim->got - got, claim->turns_cost - cost);
-		if (!more)
-			return;
-		if (claim->got - got < turn.most)
-			none |= 1 << turn.class;
-	}
-}
-
-/*
- * Claim what comes first: of the lowest class that has anything; or, where
- * classes have weights, of that whose turn it is.
- */
-void
-claim_from_lanes(Claim *claim)
-{
-	QueueState *state = claim->info->state;
-	int			max = claim->request->max_tasks;
-
-	if (unlikely(claim_by_weights(claim)))
-	{
-		claim_in_shares(claim);
-		return;
-	}
-	for (int class = 0; class < state->classes && claim->got < max; class++)
-	{
-		if (!claim_from_class(claim, class, max - claim->got))
-			return;
-	}
 }

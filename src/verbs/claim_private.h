@@ -29,6 +29,7 @@ typedef struct Claim
 	void	   *arg;
 	RowReader	row;
 	TimestampTz now;
+	TimestampTz steady;			/* now, by the steady clock */
 	int			got;
 	double		served_cost;	/* what they were charged, those of this order
 								 * that it does not know yet */
@@ -79,29 +80,9 @@ extern void claim_no_leases(Claim *claim);
 extern bool claim_admits(Claim *claim);
 extern void claim_alone_not(Claim *claim);
 extern void claim_give_back_aside(void);
-extern void claim_from_lanes(Claim *claim);
+extern bool claim_from_lanes(Claim *claim, int class, int most);
 extern void claim_turn_of(Claim *claim, const GroupKey *key, uint32 group, VirtualTime *finish);
-extern void claim_of_groups(Claim *claim);
-
-/* Do the classes of the queue share by weights? */
-static inline bool
-claim_by_weights(const Claim *claim)
-{
-	return claim->info->class_weights[0] > 0;
-}
-
-/* The classes that may have anything, a bit for each. */
-static inline uint32
-claim_classes(const Claim *claim)
-{
-	QueueState *state = claim->info->state;
-	uint32		classes = 0;
-
-	for (int class = 0; class < state->classes; class++)
-		if (lanes_any(&state->orders[class].lanes))
-			classes |= 1 << class;
-	return classes;
-}
+extern bool claim_of_groups(Claim *claim, int class);
 
 /*
  * Does it take a look (claim_admits) whether the claim may have the task whose

@@ -53,7 +53,7 @@ claim_admits(Claim *claim)
 		/* It has drained for nothing: another has the suspect. */
 		if (unlikely(claim->quarantine == QUARANTINE_READY))
 		{
-			quarantine_leave(session, claim->now);
+			quarantine_leave(session, claim->steady);
 			claim->quarantine = QUARANTINE_OPEN;
 		}
 		return true;
@@ -64,7 +64,7 @@ claim_admits(Claim *claim)
 	else if (!has_session)
 		claim->alone = has_turn(claim);
 	else
-		claim->alone = quarantine_enter(session, state, claim->now, claim->nothing_else);
+		claim->alone = quarantine_enter(session, state, claim->steady, claim->nothing_else);
 	claim->met_suspect |= !claim->alone;
 	return claim->alone;
 }
@@ -78,6 +78,6 @@ claim_alone_not(Claim *claim)
 	Assert(claim->alone);
 	claim->alone = false;
 	if (claim->request->session.number != NO_SESSION)
-		quarantine_leave(&claim->request->session, claim->now);
+		quarantine_leave(&claim->request->session, claim->steady);
 	claim->quarantine = QUARANTINE_OPEN;
 }

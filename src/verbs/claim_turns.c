@@ -37,7 +37,7 @@ typedef struct LineReading
 	RowReader  *row;
 	Lane	   *lane;
 	TurnRead	read;
-	TurnTask   *tasks;
+	OverflowTask *tasks;
 	int			n;
 	int64		unread;			/* the first that our own transaction may have
 								 * changed; PG_INT64_MAX: none */
@@ -52,14 +52,13 @@ static void
 note_doubt(LineReading *reading, int64 id)
 {
 	RowReader  *row = reading->row;
-	LaneEntry	entry = {0};
+	LaneEntry	entry = lane_entry_last;
 	LeaseInfo	lease;
 
 	if (row->in_progress == reading->doubtful ||
 		leases_find(queue_state_number(row->info->state), id, &lease))
 		return;
 	reading->doubtful = row->in_progress;
-	lane_entry_set_last(&entry);
 	lanes_entry_set_turn(&entry, id, 0);
 	lane_doubts_add(reading->lane, row->in_progress, &entry, false);
 }
@@ -72,7 +71,7 @@ look_at(LineReading *reading, int64 id, const ItemPointerData *tid)
 {
 	RowReader  *row = reading->row;
 	QueueState *state = row->info->state;
-	TurnTask   *task = &reading->tasks[reading->n];
+	OverflowTask *task = &reading->tasks[reading->n];
 	GroupName	name;
 	LeaseInfo	lease;
 
@@ -100,7 +99,7 @@ look_at(LineReading *reading, int64 id, const ItemPointerData *tid)
 		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_OVERFLOW)
 		return;
 	name = row_reader_group(row);
-	if (name.low != reading->read.low || name.high != reading->read.high ||
+	if (name.low != reading->read.key.low || name.high != reading->read.key.high ||
 		leases_find(queue_state_number(state), id, &lease))
 		return;
 	/* One that has expired is for a pass to end. */
@@ -109,7 +108,7 @@ look_at(LineReading *reading, int64 id, const ItemPointerData *tid)
 		state->expiry.passed_over = true;
 		return;
 	}
-	task->task = id;
+	task->id = id;
 	task->tid = row->tuple.t_self;
 	task->cost = DatumGetFloat4(row_value(row, COLUMN_COST));
 	reading->n++;
@@ -142,9 +141,9 @@ claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry, Lane
 	pending_reserve(1);
 	if (!turns_read_begin(lane, group, &reading.read))
 		return false;
-	reading.tasks = palloc((reading.read.max + LOOKS) * sizeof(TurnTask));
-	line.hash = (int64) reading.read.low;
-	line.class = reading.read.class;
+	reading.tasks = palloc((reading.read.max + LOOKS) * sizeof(OverflowTask));
+	line.hash = (int64) reading.read.key.low;
+	line.class = reading.read.key.class;
 	line.kept = &row->overflow;
 	line.ids = palloc((reading.read.max + LOOKS) * sizeof(int64));
 	line.tids = palloc((reading.read.max + LOOKS) * sizeof(ItemPointerData));
@@ -170,7 +169,7 @@ claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry, Lane
 		}
 	}
 	if (reading.unread != PG_INT64_MAX)
-		pending_overflow_unread(row->info->state, reading.read.class, reading.read.group,
+		pending_overflow_unread(row->info->state, reading.read.key.class, reading.read.group,
 								reading.unread);
 	*taken = turns_read_end(reading.tasks, reading.n, line.next.id, entry, turn);
 	pfree(reading.tasks);

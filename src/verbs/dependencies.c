@@ -32,6 +32,14 @@
 /* Rows that are read at a time. */
 #define READ_ROWS	1000
 
+/* Is the task dead whose row was read, with this result? */
+static bool
+is_dead(RowReader *row, RowStatus status)
+{
+	return (status == ROW_LIVE || status == ROW_OWN) &&
+		DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD;
+}
+
 /*
  * A task is going to be enqueued after others, whose ids rows->predecessors
  * has: leave those that it has to wait for.  What it means that one of them is
@@ -45,24 +53,11 @@ dependencies_read(RowReader *row, NewDependencies *rows)
 	for (int i = 0; i < rows->n; i++)
 	{
 		int64		id = rows->predecessors[i];
-		bool		dead = false;
+		RowStatus	status = row_reader_task(row, id, NULL);
 
 		CHECK_FOR_INTERRUPTS();
-		switch (row_reader_task(row, id, NULL))
-		{
-			case ROW_GONE:
-				continue;
-			case ROW_LIVE:
-			case ROW_OWN:
-				dead = (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD);
-				break;
-			case ROW_IN_PROGRESS:
-			case ROW_IN_DOUBT:
-				break;
-		}
-		if (dead && rows->on_dead == ON_DEAD_RUN)
-			continue;
-		rows->predecessors[n++] = id;
+		if (status != ROW_GONE && !(rows->on_dead == ON_DEAD_RUN && is_dead(row, status)))
+			rows->predecessors[n++] = id;
 	}
 	rows->n = n;
 }
@@ -102,6 +97,14 @@ dependencies_fail(QueueInfo *info, const Dependency *row)
 		dependency_table_insert(info, &rows);
 }
 
+/* A task does not wait any more, if no other transaction has the row. */
+static DependencyLook
+waits_not(QueueInfo *info, const Dependency *dependency)
+{
+	return dependency_table_delete(info, dependency, false) ?
+		DEPENDENCIES_NONE : DEPENDENCIES_BUSY;
+}
+
 /*
  * Look at one predecessor.  What the row says of it may be out of date.
  */
@@ -109,40 +112,65 @@ static DependencyLook
 look_at(RowReader *row, const Dependency *dependency)
 {
 	QueueInfo  *info = row->info;
-	bool		dead = false;
+	RowStatus	status;
 
 	if (dependency->busy)
 		return DEPENDENCIES_BUSY;
 	if (dependency->failed)
 		return dependency->on_dead == ON_DEAD_CANCEL ? DEPENDENCIES_CANCEL : DEPENDENCIES_OPEN;
-	switch (row_reader_task(row, dependency->predecessor, NULL))
-	{
-		case ROW_GONE:
-			/* Ended by this transaction: its commit says how (successors.c). */
-			if (pending_predecessors_has(info->state, dependency->predecessor))
-				return DEPENDENCIES_BUSY;
-			return dependency_table_delete(info, dependency, false) ?
-				DEPENDENCIES_NONE : DEPENDENCIES_BUSY;
-		case ROW_IN_PROGRESS:
-		case ROW_IN_DOUBT:
-			return DEPENDENCIES_BUSY;
-		case ROW_LIVE:
-		case ROW_OWN:
-			dead = (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD);
-			break;
-	}
-	if (!dead)
+	status = row_reader_task(row, dependency->predecessor, NULL);
+	/* Ended by this transaction: its commit says how (successors.c). */
+	if (status == ROW_GONE && pending_predecessors_has(info->state, dependency->predecessor))
+		return DEPENDENCIES_BUSY;
+	if (status == ROW_GONE)
+		return waits_not(info, dependency);
+	if (status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT)
+		return DEPENDENCIES_BUSY;
+	if (!is_dead(row, status))
 		return DEPENDENCIES_OPEN;
 	switch (dependency->on_dead)
 	{
 		case ON_DEAD_CANCEL:
 			return DEPENDENCIES_CANCEL;
 		case ON_DEAD_RUN:
-			return dependency_table_delete(info, dependency, false) ?
-				DEPENDENCIES_NONE : DEPENDENCIES_BUSY;
+			return waits_not(info, dependency);
 	}
 	dependencies_fail(info, dependency);
 	return DEPENDENCIES_OPEN;
+}
+
+/*
+ * Look at all predecessors of a task with row, and raise *result to what is
+ * found; or (NULL) let it wait for none of them.  Returns how many there are.
+ */
+static int
+look_at_all(QueueInfo *info, int64 task, RowReader *row, DependencyLook *result)
+{
+	Dependency *rows = palloc(READ_ROWS * sizeof(Dependency));
+	int64		from = PG_INT64_MIN;
+	int			looked = 0;
+	int			n;
+
+	do
+	{
+		n = dependency_table_of_task(info, task, from, READ_ROWS, rows);
+		for (int i = 0; i < n; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (row != NULL)
+			{
+				DependencyLook look = look_at(row, &rows[i]);
+
+				*result = Max(*result, look);
+			}
+			else if (!rows[i].busy)
+				(void) waits_not(info, &rows[i]);
+			from = rows[i].predecessor + 1;
+		}
+		looked += n;
+	} while (n == READ_ROWS);
+	pfree(rows);
+	return looked;
 }
 
 /*
@@ -152,33 +180,16 @@ look_at(RowReader *row, const Dependency *dependency)
 DependencyLook
 dependencies_look(Relation rel, QueueInfo *info, int64 task, int *looked)
 {
-	Dependency *rows;
 	RowReader	row;
 	DependencyLook result = DEPENDENCIES_NONE;
-	int64		from = PG_INT64_MIN;
-	int			n;
 
 	Assert(task != 0);
 	if (likely(!successor_filter_any(&info->state->successors)))
 		return DEPENDENCIES_NONE;
-	rows = palloc(READ_ROWS * sizeof(Dependency));
 	row_reader_begin(&row, rel, info);
 	row.brief = true;
-	do
-	{
-		n = dependency_table_of_task(info, task, from, READ_ROWS, rows);
-		for (int i = 0; i < n; i++)
-		{
-			DependencyLook look = look_at(&row, &rows[i]);
-
-			CHECK_FOR_INTERRUPTS();
-			result = Max(result, look);
-			from = rows[i].predecessor + 1;
-		}
-		*looked += n;
-	} while (n == READ_ROWS);
+	*looked += look_at_all(info, task, &row, &result);
 	row_reader_end(&row);
-	pfree(rows);
 	return result;
 }
 
@@ -189,25 +200,8 @@ dependencies_look(Relation rel, QueueInfo *info, int64 task, int *looked)
 void
 dependencies_clear(QueueInfo *info, int64 task)
 {
-	Dependency *rows;
-	int64		from = PG_INT64_MIN;
-	int			n;
-
-	if (likely(!successor_filter_any(&info->state->successors)))
-		return;
-	rows = palloc(READ_ROWS * sizeof(Dependency));
-	do
-	{
-		n = dependency_table_of_task(info, task, from, READ_ROWS, rows);
-		for (int i = 0; i < n; i++)
-		{
-			CHECK_FOR_INTERRUPTS();
-			if (!rows[i].busy)
-				(void) dependency_table_delete(info, &rows[i], false);
-			from = rows[i].predecessor + 1;
-		}
-	} while (n == READ_ROWS);
-	pfree(rows);
+	if (unlikely(successor_filter_any(&info->state->successors)))
+		(void) look_at_all(info, task, NULL, NULL);
 }
 
 /*

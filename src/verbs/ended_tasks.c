@@ -7,13 +7,14 @@
  * Whatever the verb, all that has to learn of it does so here: who awaits it,
  * the archive, the tasks that wait for its end, and the task that is held
  * behind its unique key.  The verb itself deletes or writes the row, ends the
- * lease, and counts.
+ * lease, and counts what else is its own.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "common/contracts.h"
+#include "shmem/stats.h"
 #include "verbs/ended_tasks.h"
 #include "verbs/held_tasks.h"
 #include "xact/pending_ended.h"
@@ -48,9 +49,18 @@ ended_tasks_add(EndedTasks *ended, RowReader *row, ArchiveOutcome outcome,
 	archive_add(&ended->archive, row, outcome, claimed_at);
 
 	if (likely(outcome == ARCHIVE_ACKED))
+	{
+		ended->acked++;
 		successors_ended(row->info, DatumGetInt64(row_value(row, COLUMN_ID)), PREDECESSOR_DONE);
+	}
 	else
 		successors_removed(row->info, DatumGetInt64(row_value(row, COLUMN_ID)));
+	if (unlikely(outcome == ARCHIVE_EXPIRED))
+		stats_tally(row->info->state, QUEUE_EXPIRED_TASKS, 1);
+	if (likely(row_reader_depth(row) == QUEUE_ADDRESSED))
+		ended->addressed++;
+	else
+		stats_tally(row->info->state, row_reader_depth(row), -1);
 	if (unlikely(DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD))
 		held_task_ended(ended, row);
 
@@ -78,7 +88,8 @@ ended_tasks_died(RowReader *row)
 
 /*
  * The end of the statement.  Last, for it may run code of the owner's, and
- * fail.
+ * fail.  What most tasks are counted in is counted once: an ack of many takes
+ * no atomic for each.
  */
 void
 ended_tasks_write(EndedTasks *ended, Relation rel, QueueInfo *info)
@@ -87,5 +98,10 @@ ended_tasks_write(EndedTasks *ended, Relation rel, QueueInfo *info)
 	if (ended->look)
 		pending_look(info->state);
 	ended->look = false;
+	if (ended->acked > 0)
+		stats_tally(info->state, QUEUE_ACKED, ended->acked);
+	if (ended->addressed > 0)
+		stats_tally(info->state, QUEUE_ADDRESSED, -ended->addressed);
+	ended->acked = ended->addressed = 0;
 	archive_write(&ended->archive, rel, info);
 }

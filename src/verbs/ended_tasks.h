@@ -19,6 +19,8 @@ typedef struct EndedTasks
 	bool		many;			/* a pass looks behind them: the caller's to
 								 * set */
 	bool		look;			/* there is something to look behind */
+	int			acked;			/* to be counted, */
+	int			addressed;		/* and those whose rows had addresses */
 	ArchiveBatch archive;
 } EndedTasks;
 
@@ -51,25 +53,14 @@ typedef struct ExpireEntry
 
 extern ErrorData *expire_tasks(Relation rel, QueueInfo *info, int n, ExpireEntry *entries,
 							   bool wait, int *ended);
-extern void expire_settled(RowReader *row, EndedTasks *ended,
-						   TimestampTz claimed_at);
 
 /* put_back.c: what becomes of a task that was not done when its lease ended */
-/* Tasks of one queue that are put back; zero: none yet. */
-typedef struct PutBack
-{
-	bool		placing;
-	Placement	placement;
-} PutBack;
-
 extern void put_back_count_name(RowReader *row, NameCounter counter);
 extern int64 put_back_backoff(const QueueInfo *info, int times);
 extern bool put_back_dead(RowReader *row, bool wait);
 extern bool put_back_later(RowReader *row, int64 delay, bool wait);
-extern bool put_back_again(PutBack *back, RowReader *row, int64 delay, bool wait);
+extern bool put_back_again(Placement *placement, RowReader *row, int64 delay, bool wait);
 extern void put_back_at_place(RowReader *row, int64 task, int settled);
-extern void put_back_set_due(RowReader *row, TimestampTz due);
-extern void put_back_count_move(QueueInfo *info, char from, char to);
 
 /* task_history.c: how the last runs of a task have ended */
 extern void task_history_add(RowReader *row, const LeaseInfo *lease, bool lost,

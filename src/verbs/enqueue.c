@@ -14,10 +14,11 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "catalog/pg_collation_d.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+#include "utils/varlena.h"
 
 #include "common/contracts.h"
 #include "common/node_number.h"
@@ -37,10 +38,11 @@
 
 #define NOT_PLACED		'\0'
 
-/* A new task's id and where it goes. */
+/* A new task, its id and where it goes. */
 typedef struct NewPlace
 {
-	int64		id;
+	const NewTask *task;
+	int64		id;				/* 0: none yet */
 	char		state;			/* NOT_PLACED: none yet */
 	int			placed;			/* its pending action; -1: none */
 	Place		place;			/* with TASK_READY */
@@ -72,28 +74,19 @@ take_ids(QueueInfo *info, int n, NewPlace *places)
 }
 
 /*
- * A task will get its place later.
- */
-static void
-prepare_later(QueueInfo *info, const NewTask *task)
-{
-	placement_prepare(info, info->policy == QUEUE_FAIR ? task->priority : 0);
-}
-
-/*
  * Give a place to a new task.
  */
 static void
-place_task(Placement *placement, const NewTask *task, TimestampTz now,
-		   NewPlace *place)
+place_task(Placement *placement, NewPlace *place, TimestampTz now)
 {
+	const NewTask *task = place->task;
 	PlaceFor	place_for;
 
 	place->placed = -1;
 	place->state = (task->run_at > now) ? TASK_SCHEDULED : TASK_READY;
 	if (place->state != TASK_READY)
 	{
-		prepare_later(placement->info, task);
+		placement_prepare(placement->info, task->priority);
 		return;
 	}
 	place_for.turn = place->id;
@@ -151,13 +144,13 @@ make_room(QueueInfo *info, int n)
  * How large payloads are, as jsonb in memory, however they come.
  */
 static void
-count_payloads(QueueState *queue, int n, const NewTask *const *tasks)
+count_payloads(QueueState *queue, int n, NewPlace *const *places)
 {
 	int64		bytes = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		int64		size = toast_raw_datum_size(tasks[i]->payload) - VARHDRSZ;
+		int64		size = toast_raw_datum_size(places[i]->task->payload) - VARHDRSZ;
 
 		bytes += size;
 		stats_tally_value(queue, STATS_PAYLOAD, size);
@@ -169,8 +162,7 @@ count_payloads(QueueState *queue, int n, const NewTask *const *tasks)
  * Write the rows of new tasks that have their places.
  */
 static void
-write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
-			const NewPlace *const *places, TimestampTz now)
+write_tasks(Relation rel, QueueInfo *info, int n, NewPlace *const *places, TimestampTz now)
 {
 	int			natts = info->natts;
 	Datum	   *value_area = palloc0(n * natts * sizeof(Datum));
@@ -183,12 +175,12 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 	memset(null_area, true, n * natts * sizeof(bool));
 	for (int i = 0; i < n; i++)
 	{
-		const NewTask *task = tasks[i];
 		const NewPlace *place = places[i];
-		TimestampTz expires_at = enqueue_expires_at(info, task, now);
+		const NewTask *task = place->task;
 
 		values[i] = value_area + i * natts;
 		nulls[i] = null_area + i * natts;
+		enqueue_set_values(info, task, now, values[i], nulls[i]);
 #define SET(column, value) \
 		do { \
 			values[i][info->columns[column] - 1] = (value); \
@@ -198,36 +190,16 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 		if (place->state == TASK_READY)
 			SET(COLUMN_ADDRESS, FairqAddressPGetDatum(&place->place.address));
 		SET(COLUMN_ENQUEUED_AT, TimestampTzGetDatum(now));
-		SET(COLUMN_PRIORITY, Int64GetDatum(task->priority));
-		SET(COLUMN_COST, Float4GetDatum(task->cost));
-		SET(COLUMN_ATTEMPTS, Int32GetDatum(0));
 		SET(COLUMN_STATE, CharGetDatum(place->state));
-		SET(COLUMN_GROUP_KEY, PointerGetDatum(task->group_key));
-		if (task->subgroup_key != NULL)
-			SET(COLUMN_SUBGROUP_KEY, PointerGetDatum(task->subgroup_key));
-		SET(COLUMN_PAYLOAD, task->payload);
 		if (task->run_at != DT_NOBEGIN)
 			SET(COLUMN_RUN_AT, TimestampTzGetDatum(task->run_at));
 		else if (info->policy == QUEUE_TIME)
 			SET(COLUMN_RUN_AT, TimestampTzGetDatum(now));
-		if (task->max_attempts >= 0)
-			SET(COLUMN_MAX_ATTEMPTS, Int32GetDatum(task->max_attempts));
-		if (task->lease != NULL)
-			SET(COLUMN_LEASE, IntervalPGetDatum(task->lease));
-		if (task->has_headers)
-			SET(COLUMN_HEADERS, task->headers);
 		if (task->unique_key != NULL)
 			SET(COLUMN_UNIQUE_KEY, PointerGetDatum(task->unique_key));
-		if (expires_at != DT_NOEND)
-			SET(COLUMN_EXPIRES_AT, TimestampTzGetDatum(expires_at));
-		if (task->name != NULL)
-		{
-			SET(COLUMN_NAME, PointerGetDatum(task->name));
-			stats_tally_name(info->state, PointerGetDatum(task->name), NAME_ENQUEUED);
-		}
-		if (task->max_lost >= 0)
-			SET(COLUMN_MAX_LOST, Int32GetDatum(task->max_lost));
 #undef SET
+		if (task->name != NULL)
+			stats_tally_name(info->state, PointerGetDatum(task->name), NAME_ENQUEUED);
 	}
 
 	row_writer_insert(rel, info, n, values, nulls, tids);
@@ -238,11 +210,11 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 			pending_overflowed_at(info->state, places[i]->place.tag.group, places[i]->id,
 								  &tids[i]);
 		if (places[i]->state == TASK_SCHEDULED)
-			pending_scheduled(info->state, tasks[i]->run_at);
+			pending_scheduled(info->state, places[i]->task->run_at);
 		stats_tally(info->state, task_state_depth(places[i]->state), 1);
 	}
 	stats_tally(info->state, QUEUE_ENQUEUED, n);
-	count_payloads(info->state, n, tasks);
+	count_payloads(info->state, n, places);
 }
 
 /* ----------------------------------------------------------------
@@ -303,60 +275,38 @@ write_waits(QueueInfo *info, const NewDependencies *waits)
 	pending_look_from(info->state, waits->task);
 }
 
-/*
- * A task without a unique key that is to come after others.
- */
-static int64
-enqueue_after(Placement *placement, Relation rel, QueueInfo *info, const NewTask *task)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	NewPlace	place = {.placed = -1,.state = NOT_PLACED};
-	const NewPlace *const place_list[] = {&place};
-	NewDependencies waits;
-	RowReader	row;
-
-	take_ids(info, 1, &place);
-	row_reader_begin(&row, rel, info);
-	read_waits(&row, task, place.id, &waits);
-	row_reader_end(&row);
-	if (waits.n > 0)
-	{
-		place.state = TASK_HELD;
-		prepare_later(info, task);
-	}
-	else
-		place_task(placement, task, now, &place);
-	write_tasks(rel, info, 1, &task, place_list, now);
-	write_waits(info, &waits);
-	return place.id;
-}
-
-/* Tasks without a unique key. */
+/* Tasks without a unique key, which are to come after none. */
 static void
 enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 			  const NewTask *tasks, int64 *ids)
 {
 	NewPlace   *places = palloc0_array(NewPlace, n);
-	const NewTask **task_list = palloc_array(const NewTask *, n);
-	const NewPlace **place_list = palloc_array(const NewPlace *, n);
+	NewPlace  **list = palloc_array(NewPlace *, n);
 	TimestampTz now = GetCurrentTimestamp();
 
 	Assert(n > 0);
 	take_ids(info, n, places);
 	for (int i = 0; i < n; i++)
 	{
-		place_task(placement, &tasks[i], now, &places[i]);
-		task_list[i] = &tasks[i];
-		place_list[i] = &places[i];
+		places[i].task = &tasks[i];
+		place_task(placement, &places[i], now);
+		list[i] = &places[i];
 		ids[i] = places[i].id;
 	}
-	write_tasks(rel, info, n, task_list, place_list, now);
+	write_tasks(rel, info, n, list, now);
 }
 
 /* ----------------------------------------------------------------
- * Unique keys
+ * Tasks that are enqueued one by one
  * ----------------------------------------------------------------
  */
+
+/* Has a task a key, or is it to come after others? */
+static bool
+is_alone(const NewTask *task)
+{
+	return task->unique_key != NULL || task->after_count > 0;
+}
 
 /*
  * The order in which tasks with keys are written: by key.  So two transactions
@@ -365,63 +315,54 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 static int
 compare_keys(const void *a, const void *b)
 {
-	const NewTask *x = *(const NewTask *const *) a;
-	const NewTask *y = *(const NewTask *const *) b;
-	int			len = Min(VARSIZE_ANY_EXHDR(x->unique_key), VARSIZE_ANY_EXHDR(y->unique_key));
-	int			result = memcmp(VARDATA_ANY(x->unique_key), VARDATA_ANY(y->unique_key), len);
+	const NewPlace *x = *(NewPlace *const *) a;
+	const NewPlace *y = *(NewPlace *const *) b;
+	const text *key = x->task->unique_key;
+	const text *other = y->task->unique_key;
+	int			result = varstr_cmp(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+									VARDATA_ANY(other), VARSIZE_ANY_EXHDR(other),
+									C_COLLATION_OID);
 
-	if (result == 0)
-		result = (int) VARSIZE_ANY_EXHDR(x->unique_key) -
-			(int) VARSIZE_ANY_EXHDR(y->unique_key);
 	if (result == 0)
 		result = (x < y) ? -1 : 1;
 	return result;
 }
 
-static bool
-same_key(const NewTask *x, const NewTask *y)
-{
-	return VARSIZE_ANY_EXHDR(x->unique_key) == VARSIZE_ANY_EXHDR(y->unique_key) &&
-		memcmp(VARDATA_ANY(x->unique_key), VARDATA_ANY(y->unique_key),
-			   VARSIZE_ANY_EXHDR(x->unique_key)) == 0;
-}
-
 /*
- * One task with a key.  place has an id, and perhaps a place in order, which is
+ * One task by itself.  place perhaps has an id, and a place in order, which is
  * given up if it is not needed.
  */
 static int64
-enqueue_with_key(Placement *placement, RowReader *row, const NewTask *given,
-				 NewPlace *place, TimestampTz now)
+enqueue_one(Placement *placement, RowReader *row, NewPlace *place, TimestampTz now)
 {
 	QueueInfo  *info = row->info;
-	NewTask		copy = *given;
+	NewTask		copy = *place->task;
 	const NewTask *task = &copy;
 	NewDependencies waits;
-	UniqueKey	key;
+	UniqueKey	key = {.found = KEY_FREE};
 
+	Assert(task->unique_for == 0 || task->unique_key != NULL);
 	if (task->after_count > 0)
 		take_ids(info, 1, place);
 	read_waits(row, task, place->id, &waits);
 	copy.waits = &waits;
-	unique_keys_take(placement, row, task, &key);
+	if (task->unique_key != NULL)
+		unique_keys_take(placement, row, task, &key);
 	if (key.found != KEY_FREE)
 		give_up_place(info, place);
 	if (key.found != KEY_WAITING)
 	{
-		const NewTask *const task_list[] = {task};
-		const NewPlace *const place_list[] = {place};
-
-		make_room(info, 1);
+		if (task->unique_key != NULL)
+			make_room(info, 1);
 		take_ids(info, 1, place);
 		if (key.found == KEY_IN_FLIGHT || waits.n > 0)
 		{
 			place->state = TASK_HELD;
-			prepare_later(info, task);
+			placement_prepare(info, task->priority);
 		}
 		else if (place->state == NOT_PLACED)
-			place_task(placement, task, now, place);
-		write_tasks(row->rel, info, 1, task_list, place_list, now);
+			place_task(placement, place, now);
+		write_tasks(row->rel, info, 1, &place, now);
 		if (key.found == KEY_IN_FLIGHT)
 			pending_task_held(info->state, place->id, key.id);
 		write_waits(info, &waits);
@@ -439,42 +380,44 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *given,
 		enqueue_expires_at(info, task, GetCurrentTimestamp()) > GetCurrentTimestamp())
 		remembered_keys_add(info, task->unique_key, key.id,
 							GetCurrentTimestamp() + task->unique_for);
-	unique_keys_let_go(&key);
+	if (task->unique_key != NULL)
+		unique_keys_let_go(&key);
 	return key.id;
 }
 
 /*
- * Tasks of which some have a unique key.
+ * Tasks of which some have a unique key, or a single one that is to come after
+ * others.
  *
  * Those are written in the order of their keys, but tasks of a group are
  * served in the order given.  So all that seem to be new get their ids and
  * places first.
  */
 static void
-enqueue_unique(Placement *placement, Relation rel, QueueInfo *info, int n,
-			   const NewTask *tasks, int64 *ids)
+enqueue_some_alone(Placement *placement, Relation rel, QueueInfo *info, int n,
+				   const NewTask *tasks, int64 *ids)
 {
-	NewPlace   *places = palloc_array(NewPlace, n);
-	const NewTask **task_list = palloc_array(const NewTask *, n);
-	const NewPlace **place_list = palloc_array(const NewPlace *, n);
+	NewPlace   *places = palloc0_array(NewPlace, n);
+	NewPlace  **list = palloc_array(NewPlace *, n);
 	bool	   *repeated = palloc0_array(bool, n);
 	TimestampTz now = GetCurrentTimestamp();
 	MemoryContext task_context;
 	RowReader	row;
-	int			keyed = 0;
+	int			alone = 0;
 	int			others = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		places[i].id = 0;
+		places[i].task = &tasks[i];
 		places[i].state = NOT_PLACED;
 		places[i].placed = -1;
-		if (tasks[i].unique_key != NULL)
-			task_list[keyed++] = &tasks[i];
+		if (is_alone(&tasks[i]))
+			list[alone++] = &places[i];
 	}
-	qsort(task_list, keyed, sizeof(NewTask *), compare_keys);
-	for (int i = 1; i < keyed; i++)
-		repeated[task_list[i] - tasks] = same_key(task_list[i - 1], task_list[i]);
+	qsort(list, alone, sizeof(NewPlace *), compare_keys);
+	for (int i = 1; i < alone; i++)
+		repeated[list[i] - places] = row_reader_same_text(list[i - 1]->task->unique_key,
+														  list[i]->task->unique_key);
 
 	row_reader_begin(&row, rel, info);
 	for (int i = 0; n > 1 && i < n; i++)
@@ -485,17 +428,16 @@ enqueue_unique(Placement *placement, Relation rel, QueueInfo *info, int n,
 			 unique_keys_guess(&row, tasks[i].unique_key) != KEY_FREE))
 			continue;
 		take_ids(info, 1, &places[i]);
-		place_task(placement, &tasks[i], now, &places[i]);
+		place_task(placement, &places[i], now);
 	}
 	task_context = AllocSetContextCreate(CurrentMemoryContext, "pgfairq unique key",
 										 ALLOCSET_SMALL_SIZES);
-	for (int i = 0; i < keyed; i++)
+	for (int i = 0; i < alone; i++)
 	{
-		int			at = task_list[i] - tasks;
 		MemoryContext old = MemoryContextSwitchTo(task_context);
 
 		CHECK_FOR_INTERRUPTS();
-		ids[at] = enqueue_with_key(placement, &row, task_list[i], &places[at], now);
+		ids[list[i] - places] = enqueue_one(placement, &row, list[i], now);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(task_context);
 	}
@@ -504,17 +446,16 @@ enqueue_unique(Placement *placement, Relation rel, QueueInfo *info, int n,
 
 	for (int i = 0; i < n; i++)
 	{
-		if (tasks[i].unique_key == NULL)
+		if (!is_alone(&tasks[i]))
 		{
-			task_list[others] = &tasks[i];
-			place_list[others++] = &places[i];
+			list[others++] = &places[i];
 			ids[i] = places[i].id;
 		}
 	}
 	if (others > 0)
 	{
 		make_room(info, others);
-		write_tasks(rel, info, others, task_list, place_list, now);
+		write_tasks(rel, info, others, list, now);
 	}
 }
 
@@ -537,18 +478,14 @@ enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
 		return;
 	proxy_calls_check_new(tasks[0].after_count > 0);
 	placement_begin(&placement, rel, info);
+	Assert(n == 1 || tasks[0].after_count == 0);
 	for (int i = 0; i < n && !unique; i++)
 		unique = (tasks[i].unique_key != NULL);
-	if (unique)
+	if (!unique)
+		make_room(info, n);
+	if (unique || tasks[0].after_count > 0)
 	{
-		enqueue_unique(&placement, rel, info, n, tasks, ids);
-		return;
-	}
-	make_room(info, n);
-	if (tasks[0].after_count > 0)
-	{
-		Assert(n == 1);
-		ids[0] = enqueue_after(&placement, rel, info, &tasks[0]);
+		enqueue_some_alone(&placement, rel, info, n, tasks, ids);
 		return;
 	}
 	for (int done = 0; done < n; done += ENQUEUE_BATCH)

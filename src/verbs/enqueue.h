@@ -8,6 +8,8 @@
 #ifndef FAIRQ_ENQUEUE_H
 #define FAIRQ_ENQUEUE_H
 
+#include "utils/timestamp.h"
+
 #include "storage/dependency_table.h"
 #include "storage/queue_catalog.h"
 
@@ -57,6 +59,37 @@ enqueue_expires_at(const QueueInfo *info, const NewTask *task, TimestampTz now)
 	if (info->expire_after == 0 || from >= END_TIMESTAMP - info->expire_after)
 		return DT_NOEND;
 	return from + info->expire_after;
+}
+
+/*
+ * Into the values of a row, what a producer gives: all but its key, and when it
+ * is to run.
+ */
+static inline void
+enqueue_set_values(const QueueInfo *info, const NewTask *task, TimestampTz now,
+				   Datum *values, bool *nulls)
+{
+	TimestampTz expires_at = enqueue_expires_at(info, task, now);
+
+#define SET(column, is_given, value) \
+	do { \
+		nulls[info->columns[column] - 1] = !(is_given); \
+		if (is_given) \
+			values[info->columns[column] - 1] = (value); \
+	} while (0)
+	SET(COLUMN_PAYLOAD, true, task->payload);
+	SET(COLUMN_HEADERS, task->has_headers, task->headers);
+	SET(COLUMN_GROUP_KEY, true, PointerGetDatum(task->group_key));
+	SET(COLUMN_SUBGROUP_KEY, task->subgroup_key != NULL, PointerGetDatum(task->subgroup_key));
+	SET(COLUMN_PRIORITY, true, Int64GetDatum(task->priority));
+	SET(COLUMN_COST, true, Float4GetDatum(task->cost));
+	SET(COLUMN_MAX_ATTEMPTS, task->max_attempts >= 0, Int32GetDatum(task->max_attempts));
+	SET(COLUMN_LEASE, task->lease != NULL, IntervalPGetDatum(task->lease));
+	SET(COLUMN_ATTEMPTS, true, Int32GetDatum(0));
+	SET(COLUMN_NAME, task->name != NULL, PointerGetDatum(task->name));
+	SET(COLUMN_MAX_LOST, task->max_lost >= 0, Int32GetDatum(task->max_lost));
+	SET(COLUMN_EXPIRES_AT, expires_at != DT_NOEND, TimestampTzGetDatum(expires_at));
+#undef SET
 }
 
 /* enqueue.c */

@@ -11,7 +11,7 @@
  * about it while it is; its lease is marked, and when that ends with the task
  * as it was, the pass looks at it again (queue_state_outlived).  When it is
  * nacked or released, or its lease runs out, who writes its row ends it
- * (expire_settled).
+ * (settle.c).
  *
  * A claim may come between the look for a lease and the deletion of the row,
  * by a clock that it has read before.  Look and lease of a claim are under the
@@ -30,7 +30,6 @@
 #include "common/run_as.h"
 #include "shmem/groups.h"
 #include "shmem/leases.h"
-#include "shmem/stats.h"
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
@@ -57,53 +56,21 @@ typedef struct ExpireBatch
 } ExpireBatch;
 
 /*
- * The task that row has read leaves its place: its group has room, and is not
- * charged for it.
- */
-static void
-leave_place(RowReader *row)
-{
-	QueueState *state = row->info->state;
-	uint32		group = placement_group(row);
-	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
-	float4		cost = DatumGetFloat4(row_value(row, COLUMN_COST));
-
-	if (group == FAIRQ_NO_GROUP)
-		return;
-	if (!row_is_null(row, COLUMN_ADDRESS))
-		pending_expired(state, group, id,
-						DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)),
-						row_reader_class(row), cost);
-	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-		pending_expired(state, group, id, NULL, row_reader_class(row),
-						0);
-}
-
-/*
  * Read the row of an entry.  Returns EXPIRE_ENDED if it is to be ended.
  */
 static ExpireResult
 look_at(ExpireBatch *batch, const ExpireEntry *entry)
 {
 	RowReader  *row = &batch->row;
+	RowStatus	status = row_reader_read(row, &entry->tid);
 
-	switch (row_reader_read(row, &entry->tid))
-	{
-		case ROW_GONE:
-			return EXPIRE_NOT;
-		case ROW_IN_PROGRESS:
-			if (!row->deleting)
-				return EXPIRE_NOT;
-			return EXPIRE_IN_HANDS;
-		case ROW_IN_DOUBT:
-			return EXPIRE_IN_HANDS;
-		case ROW_OWN:
-			/* It may have been written by this very statement. */
-			CommandCounterIncrement();
-			break;
-		case ROW_LIVE:
-			break;
-	}
+	if (status == ROW_IN_DOUBT || (status == ROW_IN_PROGRESS && row->deleting))
+		return EXPIRE_IN_HANDS;
+	if (status == ROW_GONE || status == ROW_IN_PROGRESS)
+		return EXPIRE_NOT;
+	/* It may have been written by this very statement. */
+	if (status == ROW_OWN)
+		CommandCounterIncrement();
 	if ((entry->id != 0 && DatumGetInt64(row_value(row, COLUMN_ID)) != entry->id) ||
 		DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ||
 		!row_reader_has_expired(row))
@@ -115,10 +82,10 @@ static ExpireResult
 expire_entry(ExpireBatch *batch, const ExpireEntry *entry)
 {
 	RowReader  *row = &batch->row;
-	QueueState *state = batch->info->state;
-	int			queue = queue_state_number(state);
+	int			queue = queue_state_number(batch->info->state);
 	ExpireResult result = look_at(batch, entry);
-	ItemPointerData tid = row->tuple.t_self;
+	FairqAddress address;
+	Lane	   *lane;
 	LeaseInfo	lease;
 	int64		id;
 
@@ -129,21 +96,16 @@ expire_entry(ExpireBatch *batch, const ExpireEntry *entry)
 		return EXPIRE_LEASED;
 
 	pending_reserve(8);
-	if (!row_is_null(row, COLUMN_ADDRESS))
-	{
-		FairqAddress address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-
-		pending_lower_at_abort(placement_lane(batch->info, &address), &address);
-	}
-	if (!row_writer_delete(batch->rel, &tid, batch->wait))
+	lane = placement_lane_of(row, &address);
+	if (lane != NULL)
+		pending_lower_at_abort(lane, &address);
+	if (!row_writer_delete(row, batch->wait))
 		return EXPIRE_IN_HANDS;
 	batch->claimed = leases_find(queue, id, &lease);
 	if (batch->claimed)
 		elog(ERROR, "task " INT64_FORMAT " was claimed as it expired", id);
-	leave_place(row);
+	placement_leaves(row, true);
 	ended_tasks_add(&batch->ended, row, ARCHIVE_EXPIRED, DT_NOBEGIN);
-	stats_tally(state, QUEUE_EXPIRED_TASKS, 1);
-	stats_tally(state, row_reader_depth(row), -1);
 	return EXPIRE_ENDED;
 }
 
@@ -203,16 +165,4 @@ expire_tasks(Relation rel, QueueInfo *info, int n, ExpireEntry *entries, bool wa
 	for (int i = 0; i < n; i++)
 		entries[i].result = EXPIRE_IN_HANDS;
 	return NULL;
-}
-
-/*
- * The task that row has read has expired while it was leased, and does not
- * come back: its row is deleted, and its lease settling.
- */
-void
-expire_settled(RowReader *row, EndedTasks *ended, TimestampTz claimed_at)
-{
-	ended_tasks_add(ended, row, ARCHIVE_EXPIRED, claimed_at);
-	stats_tally(row->info->state, QUEUE_EXPIRED_TASKS, 1);
-	stats_tally(row->info->state, row_reader_depth(row), -1);
 }

@@ -24,29 +24,6 @@
 #include "xact/pending.h"
 #include "xact/pending_rows.h"
 
-/* What is given something: a group, or a subgroup of it. */
-static GroupName
-name_of(const QueueInfo *info, const text *group, const text *subgroup)
-{
-	return subgroup == NULL ? queue_catalog_whole_group(info, group) :
-		group_name_of_subgroup(group, subgroup);
-}
-
-/*
- * A group or a subgroup has these settings from the commit on.
- */
-static void
-announce(QueueInfo *info, Relation rel, const GroupName *name, const LimitSettings *settings)
-{
-	uint32		limit;
-
-	/* Nothing may fail between the two. */
-	pending_reserve(1);
-	limit = limited_groups_announce(info->state, name);
-	pending_group_set(info->state, limit, settings);
-	group_settings_adopt(info, rel);
-}
-
 /*
  * Remove a row: of a group, or of a subgroup (else NULL).  Returns whether
  * there was one.  Connected to SPI.
@@ -107,57 +84,45 @@ write_row(const QueueInfo *info, const text *group, const text *subgroup,
 
 /*
  * Change what a group was given, or a subgroup of it (else NULL), when the
- * transaction commits.  Errors: 42704, 42501, 53400; of a subgroup 55000, where
- * groups are not divided.
+ * transaction commits; or (settings are NULL) it has the queue's defaults again
+ * then.  Returns whether it was given something, now or before.  Errors: 42704,
+ * 42501, 53400; of a subgroup 55000, where groups are not divided.
  */
-void
+bool
 group_admin_set(const text *queue, const text *group, const text *subgroup,
 				const QueueSettings *settings)
 {
 	Relation	rel;
-	QueueInfo  *info = queue_admin_open(queue, &rel);
-	GroupName	name = name_of(info, group, subgroup);
-	LimitSettings after;
+	QueueInfo  *info = queue_admin_open(queue, subgroup != NULL, &rel);
+	GroupName	name = subgroup == NULL ? queue_catalog_whole_group(info, group) :
+		group_name_of_subgroup(group, subgroup);
+	LimitSettings after = LIMIT_SETTINGS_NONE;
+	bool		given = true;
 
-	if (subgroup != NULL)
-		queue_admin_require_subgroups(info);
 	SPI_connect();
-	write_row(info, group, subgroup, settings, &after);
-	if (limit_settings_are_void(&after, subgroup == NULL ? &info->group_defaults :
-								&info->subgroup_defaults))
+	if (settings == NULL)
+		given = delete_row(info, group, subgroup);
+	else
 	{
-		(void) delete_row(info, group, subgroup);
-		after = LIMIT_SETTINGS_NONE;
+		write_row(info, group, subgroup, settings, &after);
+		if (limit_settings_are_void(&after, subgroup == NULL ? &info->group_defaults :
+									&info->subgroup_defaults))
+		{
+			(void) delete_row(info, group, subgroup);
+			after = LIMIT_SETTINGS_NONE;
+		}
 	}
 	SPI_finish();
-	announce(info, rel, &name, &after);
-	relation_close(rel, NoLock);
-}
-
-/*
- * A group, or a subgroup of it (else NULL), has the queue's defaults again,
- * when the transaction commits.  Returns whether it had others.  Errors: as
- * group_admin_set.
- */
-bool
-group_admin_reset(const text *queue, const text *group, const text *subgroup)
-{
-	Relation	rel;
-	QueueInfo  *info = queue_admin_open(queue, &rel);
-	GroupName	name = name_of(info, group, subgroup);
-	bool		had;
-
-	if (subgroup != NULL)
-		queue_admin_require_subgroups(info);
-	SPI_connect();
-	had = delete_row(info, group, subgroup);
-	SPI_finish();
-	if (had)
+	if (given)
 	{
-		LimitSettings none = LIMIT_SETTINGS_NONE;
+		uint32		limit;
 
-		announce(info, rel, &name, &none);
+		/* Nothing may fail between the two. */
+		pending_reserve(1);
+		limit = limited_groups_make(info->state, &name, true);
+		pending_group_set(info->state, limit, &after);
+		group_settings_adopt(info, rel);
 	}
 	relation_close(rel, NoLock);
-	return had;
+	return given;
 }

@@ -21,7 +21,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -57,25 +56,11 @@ typedef struct HeldLook
 	Placement	placement;
 	RowReader	row;
 	int			looked;			/* predecessors */
-} HeldLook;
 
-/* A look at one task by itself. */
-typedef struct LookOne
-{
-	Pass	   *pass;
+	/* of a look at one task by itself */
 	int64		id;
-	int			looked;
 	LookResult	result;
-} LookOne;
-
-/* A task that is to be cancelled. */
-typedef struct Cancel
-{
-	Relation	rel;
-	QueueInfo  *info;
-	int64		task;
-	bool		done;
-} Cancel;
+} HeldLook;
 
 static void
 begin_look(HeldLook *look)
@@ -122,28 +107,28 @@ look_at_key(HeldLook *look)
  * Cancel a held task.
  */
 static void
-cancel_task(void *arg)
+cancel_alone(void *arg)
 {
-	Cancel	   *cancel = arg;
-	QueueInfo  *info = cancel->info;
+	HeldLook   *look = arg;
+	RowReader  *row = &look->row;
+	QueueInfo  *info = look->pass->info;
 	EndedTasks	ended = {0};
-	RowReader	row;
 	RowStatus	status;
 
-	row_reader_begin(&row, cancel->rel, info);
-	status = row_reader_task(&row, cancel->task, NULL);
+	row_reader_begin(row, look->pass->rel, info);
+	status = row_reader_task(row, look->id, NULL);
+	look->result = LOOK_AGAIN;
 	if ((status == ROW_LIVE || status == ROW_OWN) &&
-		DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_HELD &&
-		row_writer_delete(cancel->rel, &row.tuple.t_self, false))
+		DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD &&
+		row_writer_delete(row, false))
 	{
-		ended_tasks_add(&ended, &row, ARCHIVE_CANCELLED, DT_NOBEGIN);
+		ended_tasks_add(&ended, row, ARCHIVE_CANCELLED, DT_NOBEGIN);
 		stats_tally(info->state, QUEUE_CANCELLED, 1);
-		stats_tally(info->state, row_reader_depth(&row), -1);
-		dependencies_clear(info, cancel->task);
-		cancel->done = true;
+		dependencies_clear(info, look->id);
+		look->result = LOOK_RAN;
 	}
-	row_reader_end(&row);
-	ended_tasks_write(&ended, cancel->rel, info);
+	row_reader_end(row);
+	ended_tasks_write(&ended, look->pass->rel, info);
 }
 
 /*
@@ -154,11 +139,11 @@ cancel_task(void *arg)
 static LookResult
 end_task(HeldLook *look, int64 id)
 {
-	Cancel		cancel = {.rel = look->pass->rel,.info = look->pass->info,.task = id};
-	ErrorData  *error = run_as_try(cancel_task, &cancel);
+	HeldLook	alone = {.pass = look->pass,.id = id};
+	ErrorData  *error = run_as_try(cancel_alone, &alone);
 
 	if (error == NULL)
-		return cancel.done ? LOOK_RAN : LOOK_AGAIN;
+		return alone.result;
 	ereport(LOG,
 			(errcode(error->sqlerrcode),
 			 row_is_null(&look->row, COLUMN_NAME) ?
@@ -177,22 +162,14 @@ look_at(HeldLook *look, int64 id)
 {
 	RowReader  *row = &look->row;
 	QueueInfo  *info = row->info;
+	RowStatus	status = row_reader_task(row, id, NULL);
 	ItemPointerData tid;
 
-	switch (row_reader_task(row, id, NULL))
-	{
-		case ROW_GONE:
-			dependencies_clear(info, id);
-			return LOOK_DONE;
-		case ROW_OWN:
-			return LOOK_DONE;
-		case ROW_IN_PROGRESS:
-		case ROW_IN_DOUBT:
-			return LOOK_AGAIN;
-		case ROW_LIVE:
-			break;
-	}
-	if (DatumGetInt64(row_value(row, COLUMN_ID)) != id ||
+	if (status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT)
+		return LOOK_AGAIN;
+	if (status == ROW_GONE)
+		dependencies_clear(info, id);
+	if (status != ROW_LIVE || DatumGetInt64(row_value(row, COLUMN_ID)) != id ||
 		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_HELD)
 		return LOOK_DONE;
 	tid = row->tuple.t_self;
@@ -218,26 +195,24 @@ look_at(HeldLook *look, int64 id)
 static void
 look_alone(void *arg)
 {
-	LookOne    *one = arg;
-	HeldLook	look = {.pass = one->pass};
+	HeldLook   *look = arg;
 
-	begin_look(&look);
-	one->result = look_at(&look, one->id);
-	one->looked = look.looked;
-	row_reader_end(&look.row);
+	begin_look(look);
+	look->result = look_at(look, look->id);
+	row_reader_end(&look->row);
 }
 
 static LookResult
 look_with_care(HeldLook *look, int64 id)
 {
-	LookOne		one = {.pass = look->pass,.id = id};
+	HeldLook	alone = {.pass = look->pass,.id = id};
 
 	if (likely(!look->pass->care))
 		return look_at(look, id);
-	if (!pass_try(look->pass, "make held tasks ready", look_alone, &one))
+	if (!pass_try(look->pass, "make held tasks ready", look_alone, &alone))
 		return LOOK_FAILED;
-	look->looked += one.looked;
-	return one.result;
+	look->looked += alone.looked;
+	return alone.result;
 }
 
 /*
@@ -261,7 +236,7 @@ take_looks(Pass *pass, int64 *ids, int *named)
 	if (from == PG_INT64_MAX)
 		return n;
 	pending_looked(state, from, true);
-	n += key_index_held(pass->rel, pass->info, from, pass->max, ids + n, &after);
+	n += queue_index_held(pass->rel, pass->info, from, pass->max, ids + n, &after);
 	held_looks_walked(&state->held, after);
 	pass->more |= (after != PG_INT64_MAX);
 	return n;
@@ -301,7 +276,7 @@ held_pass(Pass *pass)
 			look.looked = 0;	/* those by name do not stop the walk */
 		if (look.looked > MAX_LOOKED)
 		{
-			held_looks_put_back(held, ids[i]);
+			held_looks_put_back(held, ids[i], false);
 			pass->more = true;
 			continue;
 		}

@@ -26,25 +26,52 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/run_as.h"
 #include "shmem/leases.h"
 #include "storage/queue_open.h"
 #include "verbs/held_tasks.h"
 #include "verbs/placement.h"
 #include "verbs/unique_keys.h"
+#include "xact/pending.h"
 #include "xact/pending_queue.h"
 
 /* A task of a key that is gone or dead, once this transaction commits. */
 typedef struct GoneTask
 {
-	struct GoneTask *next;
 	Oid			relation;
 	int64		id;
 	text	   *key;
 } GoneTask;
 
-static GoneTask *gone_first = NULL;
-static GoneTask *gone_last = NULL;
+/* Of GoneTask, in TopTransactionContext. */
+static List *gone_tasks = NIL;
+
+/*
+ * Before the commit: open a queue to make tasks of it ready.  Returns false if
+ * there is none any more.
+ *
+ * As its owner, also where that is the caller: in a restricted context the
+ * owner's code cannot leave a deferred trigger behind, which would not be fired
+ * any more.
+ */
+bool
+held_tasks_begin(HeldWork *work, Oid relation)
+{
+	work->info = queue_open_relation(relation, RowExclusiveLock, 0, &work->rel);
+	if (work->info == NULL)
+		return false;
+	run_as_owner(work->rel->rd_rel->relowner, RelationGetRelid(work->rel), &work->owner);
+	placement_begin(&work->placement, work->rel, work->info);
+	row_reader_begin(&work->row, work->rel, work->info);
+	return true;
+}
+
+void
+held_tasks_end(HeldWork *work)
+{
+	row_reader_end(&work->row);
+	run_as_end(&work->owner);
+	relation_close(work->rel, NoLock);
+}
 
 /*
  * Make a held task ready, if it is there and free.
@@ -63,11 +90,8 @@ held_tasks_let_run(Placement *placement, RowReader *row, const ItemPointerData *
 	if (row_is_null(row, COLUMN_RUN_AT) ||
 		(row->info->policy != QUEUE_TIME &&
 		 DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) < now))
-	{
-		row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(now);
-		row_is_null(row, COLUMN_RUN_AT) = false;
-	}
-	return placement_by_run_at(placement, row, TASK_HELD, false);
+		placement_set_due(row, now);
+	return placement_by_run_at(placement, row, false);
 }
 
 /*
@@ -84,16 +108,11 @@ held_tasks_gone(RowReader *row)
 		return;
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	gone = palloc(sizeof(GoneTask));
-	gone->next = NULL;
 	gone->relation = RelationGetRelid(row->rel);
 	gone->id = DatumGetInt64(row_value(row, COLUMN_ID));
 	gone->key = DatumGetTextPCopy(row_value(row, COLUMN_UNIQUE_KEY));
+	gone_tasks = lappend(gone_tasks, gone);
 	MemoryContextSwitchTo(old);
-	if (gone_last != NULL)
-		gone_last->next = gone;
-	else
-		gone_first = gone;
-	gone_last = gone;
 }
 
 /*
@@ -112,18 +131,12 @@ look_behind(Placement *placement, RowReader *row, const GoneTask *gone)
 		return;
 	if (tasks.has_held && !tasks.busy_held)
 	{
-		switch (dependencies_blocked(info, tasks.held.id))
-		{
-			case DEPENDENCIES_OPEN:
-			case DEPENDENCIES_CANCEL:
-				return;			/* who ends the last of these looks at it */
-			case DEPENDENCIES_BUSY:
-				break;
-			case DEPENDENCIES_NONE:
-				if (held_tasks_let_run(placement, row, &tasks.held.tid))
-					return;
-				break;
-		}
+		DependencyLook look = dependencies_blocked(info, tasks.held.id);
+
+		if (look == DEPENDENCIES_OPEN)
+			return;				/* who ends the last of these looks at it */
+		if (look == DEPENDENCIES_NONE && held_tasks_let_run(placement, row, &tasks.held.tid))
+			return;
 	}
 
 	/* It is being written: that is not waited for, but looked at later. */
@@ -138,75 +151,45 @@ look_behind(Placement *placement, RowReader *row, const GoneTask *gone)
 static void
 look_behind_all(void)
 {
-	if (gone_first == NULL)
+	if (gone_tasks == NIL)
 		return;
 
 	/* What the last command has deleted or enqueued is seen as such. */
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	while (gone_first != NULL)
+	/* More may come meanwhile, at the end. */
+	for (int at = 0; at < list_length(gone_tasks);)
 	{
-		Oid			relation = gone_first->relation;
-		Relation	rel;
-		QueueInfo  *info = queue_open_relation(relation, RowExclusiveLock, 0, &rel);
-		Placement	placement;
-		RowReader	row;
-		RunAs		owner;
+		GoneTask   *gone = list_nth(gone_tasks, at);
+		Oid			relation = gone->relation;
+		HeldWork	work;
+		bool		there = held_tasks_begin(&work, relation);
 
-		if (info != NULL)
+		while (gone != NULL && gone->relation == relation)
 		{
-			/*
-			 * Also where the owner is the caller: in a restricted context the
-			 * owner's code cannot leave a deferred trigger behind, which
-			 * would not be fired any more.
-			 */
-			run_as_owner(rel->rd_rel->relowner, RelationGetRelid(rel), &owner);
-			placement_begin(&placement, rel, info);
-			row_reader_begin(&row, rel, info);
+			if (there)
+				look_behind(&work.placement, &work.row, gone);
+			gone = ++at < list_length(gone_tasks) ? list_nth(gone_tasks, at) : NULL;
 		}
-		for (; gone_first != NULL && gone_first->relation == relation;
-			 gone_first = gone_first->next)
-		{
-			if (info != NULL)
-				look_behind(&placement, &row, gone_first);
-		}
-		if (info != NULL)
-		{
-			row_reader_end(&row);
-			run_as_end(&owner);
-			relation_close(rel, NoLock);
-		}
+		if (there)
+			held_tasks_end(&work);
 	}
 	PopActiveSnapshot();
-	gone_last = NULL;
+	gone_tasks = NIL;
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+forget_gone(void)
 {
-	switch (event)
-	{
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			look_behind_all();
-			break;
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			gone_first = gone_last = NULL;
-			break;
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-			break;
-	}
+	gone_tasks = NIL;
 }
 
 /*
- * Register the callback.  Called once a process, from _PG_init.
+ * Register the hooks.  Called once a process, from _PG_init.
  */
 void
 held_tasks_register(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
+	pending_hook(PENDING_BEFORE_COMMIT, look_behind_all);
+	pending_hook(PENDING_AT_END, forget_gone);
 }

@@ -8,29 +8,45 @@
 #ifndef FAIRQ_HELD_TASKS_H
 #define FAIRQ_HELD_TASKS_H
 
+#include "common/run_as.h"
 #include "storage/dependency_table.h"
 #include "storage/row_reader.h"
 #include "verbs/placement.h"
 #include "xact/pending_ended.h"
 
 /* held_tasks.c: those behind others of their unique keys become ready */
+/* A queue in which a transaction that is about to commit makes tasks ready. */
+typedef struct HeldWork
+{
+	Relation	rel;
+	QueueInfo  *info;
+	RunAs		owner;
+	Placement	placement;
+	RowReader	row;
+	Dependency *rows;			/* successors.c */
+} HeldWork;
+
+extern bool held_tasks_begin(HeldWork *work, Oid relation);
+extern void held_tasks_end(HeldWork *work);
 extern void held_tasks_gone(RowReader *row);
 extern bool held_tasks_let_run(Placement *placement, RowReader *row,
 							   const ItemPointerData *tid);
 extern void held_tasks_register(void);
 
 /* successors.c: those that wait for the end of another one learn of it */
-extern void successors_note(QueueInfo *info, int64 task, PredecessorEnd end);
 extern void successors_register(void);
 
 /*
- * A task ends.  Cheap, unless any task of its queue waits for another one.
+ * A task ends, if this transaction commits; others may wait for it.  Cheap,
+ * unless any task of its queue waits for another one.
  */
 static inline void
 successors_ended(QueueInfo *info, int64 task, PredecessorEnd end)
 {
-	if (unlikely(successor_filter_any(&info->state->successors)))
-		successors_note(info, task, end);
+	Assert(task != 0);
+	if (unlikely(successor_filter_any(&info->state->successors)) &&
+		successor_filter_perhaps(&info->state->successors, task))
+		pending_predecessor_ended(info->state, task, end);
 }
 
 /*
@@ -41,7 +57,7 @@ successors_ended(QueueInfo *info, int64 task, PredecessorEnd end)
 static inline void
 successors_removed(QueueInfo *info, int64 task)
 {
-	pending_predecessor_ended(info->state, info->relation, task, PREDECESSOR_FAILED);
+	pending_predecessor_ended(info->state, task, PREDECESSOR_FAILED);
 }
 
 /* dependencies.c: what a task waits for */

@@ -58,7 +58,7 @@ void
 key_tasks_read(Relation rel, QueueInfo *info, const text *key, KeyTasks *tasks)
 {
 	memset(tasks, 0, offsetof(KeyTasks, rows));
-	tasks->n = key_index_read(rel, info, key, NULL, KEY_VERSIONS, tasks->rows);
+	tasks->n = queue_index_key(rel, info, key, NULL, KEY_VERSIONS, tasks->rows);
 	for (int i = 0; i < tasks->n; i++)
 	{
 		const KeyRow *row = &tasks->rows[i];
@@ -110,7 +110,7 @@ key_tasks_find(Relation rel, QueueInfo *info, const text *key, KeyTasks *tasks)
 		latest = RegisterSnapshot(GetLatestSnapshot());
 		/* What this very command has deleted is gone, too. */
 		latest->curcid = InvalidCommandId;
-		n = key_index_read(rel, info, key, latest, KEY_VERSIONS, rows);
+		n = queue_index_key(rel, info, key, latest, KEY_VERSIONS, rows);
 		UnregisterSnapshot(latest);
 		for (int i = 0; i < n; i++)
 			missed |= !is_there(tasks, rows[i].id);

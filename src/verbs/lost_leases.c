@@ -36,30 +36,37 @@
 #include "xact/pending.h"
 #include "xact/pending_rows.h"
 
-/* What an error of ours has in it, by which it is known again. */
+/*
+ * What an error of ours has in it, by which it is known again: the text of
+ * column last_error is all that tells a loss from a failure.
+ */
 #define LAST_TIME	", the last time by "
 #define IT_FAILED	"\nbefore that it failed: "
 
-/* A pass over leases of a queue that have run out. */
+/*
+ * A pass over leases of a queue that have run out, and what is read and written
+ * with.
+ */
 typedef struct LostLeases
 {
-	Relation	rel;
-	QueueInfo  *info;
-	RowReader	row;
-	PutBack		back;
-} LostLeases;
-
-/* A lease by itself. */
-typedef struct EndOne
-{
 	Pass	   *pass;
+	RowReader	row;			/* of the task of the lease that is being
+								 * ended */
+	Placement	placement;		/* for those that are put back */
+
+	/*
+	 * Of a lease that is ended by itself, in a subtransaction, where one has
+	 * failed before.
+	 */
 	const LeaseInfo *lease;
-	int			settled;
-	bool		ended;
-} EndOne;
+	int			settled;		/* as pending_settled has it */
+	bool		ended;			/* the result, as end_lease has it */
+} LostLeases;
 
 /*
  * Is it neither the worker nor the task that has ended a lease?
+ *
+ * The session of a lease keeps its slot, for the lease is settling.
  */
 static bool
 is_excused(const LeaseInfo *lease)
@@ -76,27 +83,7 @@ is_excused(const LeaseInfo *lease)
 		(!sessions_look(lease->session, &session) || session.excused);
 }
 
-/*
- * The lease on the task that row has read ends, and was another's of the same
- * id: claims that met the lease have passed it by.
- */
-static void
-offer_again(RowReader *row)
-{
-	QueueInfo  *info = row->info;
-
-	if (row_is_null(row, COLUMN_ADDRESS))
-		queue_order_overflow_lost(info->state, row_reader_class(row),
-								  DatumGetInt64(row_value(row, COLUMN_ID)));
-	else
-	{
-		FairqAddress *address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-
-		pending_offer_at_commit(placement_lane(info, address), address, &row->tuple.t_self);
-	}
-}
-
-/* How many lost leases a task has; 0: no limit. */
+/* How many lost leases a task has until it is dead; 0: no limit. */
 static int
 max_lost_of(RowReader *row)
 {
@@ -105,9 +92,7 @@ max_lost_of(RowReader *row)
 	return row->info->max_lost;
 }
 
-/*
- * How a lease was lost.
- */
+/* How a lease was lost: for people, and in the history of the task. */
 static const char *
 reason(const LeaseInfo *lease)
 {
@@ -116,7 +101,8 @@ reason(const LeaseInfo *lease)
 }
 
 /*
- * What is said of a task that was lost for the n-th time.
+ * What is said of a task that was lost for the n-th time.  Palloc'd; its
+ * beginning and LAST_TIME are what failure_of knows it by.
  */
 static text *
 lost_error(const LeaseInfo *lease, int n)
@@ -132,7 +118,8 @@ lost_error(const LeaseInfo *lease, int n)
 
 /*
  * The error of the last failure of the task that row has read, as far as its
- * last error tells; NULL: none.
+ * last error tells; NULL: none.  An error that an application gave, and that
+ * looks like ours, is taken for ours.
  */
 static const char *
 failure_of(RowReader *row)
@@ -152,6 +139,9 @@ failure_of(RowReader *row)
 /*
  * The error that a task keeps that was lost: that of its last failure, if it
  * has failed; and if it dies of its losses, both.
+ *
+ * Column last_error of the row that was read is set; it is written by the
+ * caller.
  */
 static void
 set_error(RowReader *row, text *error, bool dead)
@@ -169,6 +159,9 @@ set_error(RowReader *row, text *error, bool dead)
 /*
  * The task that row has read was lost.  Returns false if another transaction
  * has the row.
+ *
+ * The lease is settling.  The task waits as after a failure, by how often it
+ * was lost, or is dead.
  */
 static bool
 lose(LostLeases *leases, const LeaseInfo *lease)
@@ -185,7 +178,7 @@ lose(LostLeases *leases, const LeaseInfo *lease)
 	set_error(row, error, dead);
 	if (dead)
 		return put_back_dead(row, false);
-	return put_back_again(&leases->back, row, put_back_backoff(row->info, lost), false);
+	return put_back_again(&leases->placement, row, put_back_backoff(row->info, lost), false);
 }
 
 /*
@@ -193,25 +186,31 @@ lose(LostLeases *leases, const LeaseInfo *lease)
  * being written by another transaction, with SQL or by a cancel: it is not
  * waited for, and the lease stays as it is, for the next pass.  So does that
  * of a durable lease whose claim has not ended.
+ *
+ * Nothing was changed if the result is false: the caller unsettles the lease.
+ * With true it ends with the transaction, whatever has become of the row.
  */
 static bool
 end_lease(LostLeases *leases, const LeaseInfo *lease, int settled)
 {
 	RowReader  *row = &leases->row;
+	QueueInfo  *info = row->info;
 	RowStatus	status;
 
-	if (durable_leases_busy(leases->rel, leases->info, lease))
+	if (durable_leases_busy(row->rel, info, lease))
 		return false;
 	status = row_reader_task(row, lease->task, &lease->tid);
 	if (status == ROW_LIVE && row_reader_is_placed(row))
 	{
-		if (lease->deadline == LEASE_VAIN_UNTIL)
-			offer_again(row);
-		else if (is_excused(lease))
+		/*
+		 * Held in vain, it was of another task of this id: claims that have met
+		 * the lease have passed the task by.
+		 */
+		if (lease->deadline == LEASE_VAIN_UNTIL || is_excused(lease))
 			put_back_at_place(row, lease->task, settled);
 		else if (lose(leases, lease))
 		{
-			stats_tally(leases->info->state, QUEUE_EXPIRED, 1);
+			stats_tally(info->state, QUEUE_EXPIRED, 1);
 			put_back_count_name(row, NAME_LOST);
 		}
 		else
@@ -219,58 +218,68 @@ end_lease(LostLeases *leases, const LeaseInfo *lease, int settled)
 	}
 	else if (status != ROW_GONE && status != ROW_LIVE)
 		return false;
-	/* Else nothing is put back: the row is gone, or was moved with SQL. */
-	durable_leases_delete(leases->rel, leases->info, lease);
+	else
+		pending_settled_gone(settled);	/* or its row was moved with SQL */
+	durable_leases_delete(row->rel, info, lease);
 	return true;
 }
 
 /*
  * End a lease with a reader of its own.
+ *
+ * For pass_try, which rolls back if this fails.
  */
 static void
 end_alone(void *arg)
 {
-	EndOne	   *one = arg;
-	LostLeases	leases = {.rel = one->pass->rel,.info = one->pass->info};
+	LostLeases *leases = arg;
 
-	row_reader_begin(&leases.row, leases.rel, leases.info);
-	one->ended = end_lease(&leases, one->lease, one->settled);
-	row_reader_end(&leases.row);
+	row_reader_begin(&leases->row, leases->pass->rel, leases->pass->info);
+	leases->ended = end_lease(leases, leases->lease, leases->settled);
+	row_reader_end(&leases->row);
 }
 
+/*
+ * End a lease; one by one where a pass has failed before, so that one task
+ * whose row cannot be written does not keep all others.  Returns false if it
+ * has not ended.
+ */
 static bool
-end_with_care(Pass *pass, LostLeases *leases, const LeaseInfo *lease, int settled)
+end_with_care(LostLeases *leases, const LeaseInfo *lease, int settled)
 {
-	EndOne		one = {.pass = pass,.lease = lease,.settled = settled};
+	LostLeases	alone = {.pass = leases->pass,.lease = lease,.settled = settled};
 
-	if (likely(!pass->care))
+	if (likely(!leases->pass->care))
 		return end_lease(leases, lease, settled);
-	return pass_try(pass, "put back lost tasks", end_alone, &one) && one.ended;
+	return pass_try(leases->pass, "put back lost tasks", end_alone, &alone) && alone.ended;
 }
 
 /*
  * Put back the tasks of up to pass->max leases that have run out.  Returns how
  * many were.
+ *
+ * The caller is in a pass (maintain.c).  Each lease is marked first, and noted
+ * at once with room that was reserved: whatever fails then unsettles it (race
+ * 5).  What could not be put back stays in the list of the expired, and is met
+ * by the next pass.  May fail.
  */
 int
 lost_leases_end(Pass *pass)
 {
-	Relation	rel = pass->rel;
 	QueueInfo  *info = pass->info;
-	int			max = pass->max;
-	LostLeases	leases = {.rel = rel,.info = info};
+	LostLeases	leases = {.pass = pass};
 	LeaseInfo  *expired;
 	int			put = 0;
 	int			n;
 
-	AssertMaintenanceLocked(rel);
-	Assert(max > 0);
+	AssertMaintenanceLocked(pass->rel);
+	Assert(pass->max > 0);
 	if (pg_atomic_read_u32(&info->state->expired) == 0)
 		return 0;
-	recovery_try_tags(rel, info);
-	expired = palloc(max * sizeof(LeaseInfo));
-	n = leases_expired(queue_state_number(info->state), max, expired);
-	row_reader_begin(&leases.row, rel, info);
+	recovery_try_tags(pass->rel, info);
+	expired = palloc(pass->max * sizeof(LeaseInfo));
+	n = leases_expired(queue_state_number(info->state), pass->max, expired);
+	row_reader_begin(&leases.row, pass->rel, info);
 	for (int i = 0; i < n; i++)
 	{
 		LeaseInfo  *lease = &expired[i];
@@ -282,7 +291,7 @@ lost_leases_end(Pass *pass)
 			continue;			/* acked, extended or given up just now */
 
 		settled = pending_settled(lease);
-		if (end_with_care(pass, &leases, lease, settled))
+		if (end_with_care(&leases, lease, settled))
 			put++;
 		else
 			pending_not_settled(settled);

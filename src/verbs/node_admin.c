@@ -20,11 +20,9 @@
 
 #include "access/relation.h"
 #include "executor/spi.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 #include "common/node_number.h"
 #include "common/run_as.h"

@@ -31,20 +31,19 @@
 void
 placement_begin(Placement *placement, Relation rel, QueueInfo *info)
 {
-	placement->rel = rel;
 	placement->info = info;
 	memset(placement->read, 0, sizeof(placement->read));
 	recovery_tags(rel, info);
 }
 
 /*
- * Tasks of a class are going to be placed, now or when it is their turn: see
+ * Tasks of a priority are going to be placed, now or when it is their turn: see
  * to it that there are lanes for them.
  */
 void
-placement_prepare(QueueInfo *info, int class)
+placement_prepare(QueueInfo *info, int64 priority)
 {
-	(void) queue_catalog_lane(info, class, 0);
+	(void) queue_catalog_lane(info, info->policy == QUEUE_FAIR ? priority : 0, 0);
 }
 
 /* What the place of the task goes by whose row was read. */
@@ -131,13 +130,16 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 }
 
 /*
- * Write the task that row has read, and that was in the state from, in a place.
+ * Write the task that row has read in a place: it is ready when the transaction
+ * commits, or in the overflow of its group if there is no room;
+ * row->tuple.t_self says where.  Returns false if another transaction changed
+ * it, or has it locked and wait is false.
  */
 static bool
-write_place(RowReader *row, char from, const Place *place, bool wait)
+write_place(RowReader *row, const Place *place, bool wait)
 {
 	QueueInfo  *info = row->info;
-	ItemPointerData tid = row->tuple.t_self;
+	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
 	int			placed = -1;
 
 	if (place->overflow)
@@ -153,18 +155,17 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 	}
 	row_is_null(row, COLUMN_ADDRESS) = place->overflow;
 	row_value(row, COLUMN_STATE) = CharGetDatum(place->overflow ? TASK_OVERFLOW : TASK_READY);
-	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
+	if (!row_writer_update(row, wait))
 	{
 		if (place->overflow)
 			pending_not_overflowed(info->state, place->tag.group);
 		pending_not_placed(placed);
 		return false;
 	}
-	pending_placed_at(placed, &tid);
+	pending_placed_at(placed, &row->tuple.t_self);
 	if (place->overflow)
 		pending_overflowed_at(info->state, place->tag.group,
-							  DatumGetInt64(row_value(row, COLUMN_ID)), &tid);
-	row->tuple.t_self = tid;
+							  DatumGetInt64(row_value(row, COLUMN_ID)), &row->tuple.t_self);
 	stats_tally(info->state, task_state_depth(from), -1);
 	stats_tally(info->state,
 				place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
@@ -172,15 +173,11 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 }
 
 /*
- * Give the task that row has read, and that was in the state from, a fresh
- * place, and write it: it is ready when the transaction commits, or in the
- * overflow of its group if it may be and there is no room; row->tuple.t_self
- * says where.  Returns false if another transaction changed it, or has it
- * locked and wait is false.
+ * Give the task that row has read a fresh place, and write it, as write_place
+ * does.
  */
-bool
-placement_move(Placement *placement, RowReader *row, char from,
-			   TimestampTz run_at, bool may_overflow, bool wait)
+static bool
+move(Placement *placement, RowReader *row, TimestampTz run_at, bool may_overflow, bool wait)
 {
 	PlaceFor	task = place_for(row, run_at, may_overflow);
 	Place		place;
@@ -189,7 +186,7 @@ placement_move(Placement *placement, RowReader *row, char from,
 	if (row->info->policy != QUEUE_FAIR)
 		task.turn = row_writer_new_ids(row->info, 1, &got);
 	placement_assign(placement, &task, &place);
-	return write_place(row, from, &place, wait);
+	return write_place(row, &place, wait);
 }
 
 /*
@@ -201,38 +198,59 @@ placement_has_room(RowReader *row)
 {
 	GroupName	name;
 
-	if (row->info->policy != QUEUE_FAIR || likely(groups_are_few()))
+	if (row->info->policy != QUEUE_FAIR || likely(group_table_is_half_free()))
 		return true;
 	name = row_reader_group(row);
 	return groups_enter(row->info->state, row_reader_class(row), &name);
 }
 
 /*
- * Write the row that was read, as it is now, and give its task a place by its
- * run_at: it is ready, in the overflow, or scheduled, also if it could not be
- * placed now.  from is the state that it had.
+ * The task that row has read is due, or will be: it waits from then on.
+ */
+void
+placement_set_due(RowReader *row, TimestampTz due)
+{
+	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(due);
+	row_is_null(row, COLUMN_RUN_AT) = false;
+}
+
+/*
+ * Write the task that row has read, which has no place from now on: it is dead,
+ * held, or scheduled for its run_at.  Returns false as write_place does.
  */
 bool
-placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait)
+placement_unplace(RowReader *row, char state, bool wait)
 {
-	QueueInfo  *info = row->info;
+	QueueState *queue = row->info->state;
+	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
+
+	row_is_null(row, COLUMN_ADDRESS) = true;
+	row_value(row, COLUMN_STATE) = CharGetDatum(state);
+	if (!row_writer_update(row, wait))
+		return false;
+	if (state == TASK_SCHEDULED)
+		pending_scheduled(queue, DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+	stats_tally(queue, task_state_depth(from), -1);
+	stats_tally(queue, task_state_depth(state), 1);
+	return true;
+}
+
+/*
+ * Write the row that was read, as it is now, and give its task a place by its
+ * run_at: it is ready, in the overflow, or scheduled, also if it could not be
+ * placed now.
+ */
+bool
+placement_by_run_at(Placement *placement, RowReader *row, bool wait)
+{
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz run_at = row_is_null(row, COLUMN_RUN_AT) ? now :
 		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT));
 
 	if (run_at <= now && placement_has_room(row))
-		return placement_move(placement, row, from, run_at, true, wait);
-	row_is_null(row, COLUMN_ADDRESS) = true;
-	row_is_null(row, COLUMN_RUN_AT) = false;
-	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(run_at);
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
-	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
-						   row->values, row->nulls, wait))
-		return false;
-	pending_scheduled(info->state, run_at);
-	stats_tally(info->state, task_state_depth(from), -1);
-	stats_tally(info->state, QUEUE_SCHEDULED, 1);
-	return true;
+		return move(placement, row, run_at, true, wait);
+	placement_set_due(row, run_at);
+	return placement_unplace(row, TASK_SCHEDULED, wait);
 }
 
 /*
@@ -246,13 +264,13 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 	char		state = DatumGetChar(row_value(row, COLUMN_STATE));
 	bool		scheduled = (state == TASK_SCHEDULED);
 
-	return placement_move(placement, row, state,
-						  scheduled ? DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) :
-						  GetCurrentTimestamp(),
-						  state == TASK_DEAD ||
-						  (scheduled && DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0 &&
-						   row_reader_lost(row) == 0),
-						  wait);
+	return move(placement, row,
+				scheduled ? DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) :
+				GetCurrentTimestamp(),
+				state == TASK_DEAD ||
+				(scheduled && DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0 &&
+				 row_reader_lost(row) == 0),
+				wait);
 }
 
 /*
@@ -272,7 +290,7 @@ placement_suspect(Placement *placement, RowReader *row, bool wait)
 	task.turn = DatumGetInt64(row_value(row, COLUMN_ID));
 	task.first = true;
 	placement_assign(placement, &task, &place);
-	return write_place(row, TASK_SCHEDULED, &place, wait);
+	return write_place(row, &place, wait);
 }
 
 /*
@@ -334,21 +352,23 @@ placement_uncharge(RowReader *row, const FairqAddress *address)
 
 /*
  * The task that row has read leaves its place, other than by its lease: its
- * group has room, unless it is leased when that is committed.
+ * group has room, unless it is leased when that is committed.  It is not
+ * charged for one that has expired.
  */
 void
-placement_leaves(RowReader *row)
+placement_leaves(RowReader *row, bool expired)
 {
 	uint32		group = placement_group(row);
-	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
+	bool		of_overflow = DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW;
+	bool		placed = !row_is_null(row, COLUMN_ADDRESS);
+	float4		refund = 0;
 
-	if (group == FAIRQ_NO_GROUP)
+	if (group == FAIRQ_NO_GROUP || !(placed || of_overflow))
 		return;
-	if (!row_is_null(row, COLUMN_ADDRESS))
-		pending_removed(row->info->state, group, id,
-						DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
-	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-		pending_removed(row->info->state, group, id, NULL);
+	if (expired && placed)
+		refund = DatumGetFloat4(row_value(row, COLUMN_COST));
+	pending_removed(row->info->state, row_reader_class(row), group,
+					DatumGetInt64(row_value(row, COLUMN_ID)), !placed, refund);
 }
 
 /*
@@ -367,4 +387,16 @@ placement_lane(QueueInfo *info, const FairqAddress *address)
 				 errhint("The bucket must be from 0 to %d, and the class from 0 to %d.",
 						 FAIRQ_MAX_BUCKETS - 1, info->state->classes - 1)));
 	return queue_catalog_lane(info, address->class, address->bucket);
+}
+
+/*
+ * The lane and the address of the task that row has read; NULL: it has none.
+ */
+Lane *
+placement_lane_of(RowReader *row, FairqAddress *address)
+{
+	if (row_is_null(row, COLUMN_ADDRESS))
+		return NULL;
+	*address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	return placement_lane(row->info, address);
 }

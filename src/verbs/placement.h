@@ -16,7 +16,6 @@
 /* What virtual time was when a statement began, read once for each class. */
 typedef struct Placement
 {
-	Relation	rel;
 	QueueInfo  *info;
 	bool		read[FAIRQ_CLASSES];
 	VirtualTime v[FAIRQ_CLASSES];
@@ -48,18 +47,19 @@ typedef struct Place
 } Place;
 
 extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
-extern void placement_prepare(QueueInfo *info, int class);
+extern void placement_prepare(QueueInfo *info, int64 priority);
 extern void placement_assign(Placement *placement, const PlaceFor *task, Place *place);
 extern bool placement_has_room(RowReader *row);
-extern bool placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait);
-extern bool placement_move(Placement *placement, RowReader *row, char from,
-						   TimestampTz run_at, bool may_overflow, bool wait);
+extern void placement_set_due(RowReader *row, TimestampTz due);
+extern bool placement_unplace(RowReader *row, char state, bool wait);
+extern bool placement_by_run_at(Placement *placement, RowReader *row, bool wait);
 extern void placement_first(RowReader *row, FairqAddress *address);
 extern uint32 placement_group(RowReader *row);
 extern void placement_uncharge(RowReader *row, const FairqAddress *address);
-extern void placement_leaves(RowReader *row);
+extern void placement_leaves(RowReader *row, bool expired);
 extern bool placement_suspect(Placement *placement, RowReader *row, bool wait);
 extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
+extern Lane *placement_lane_of(RowReader *row, FairqAddress *address);
 
 #endif							/* FAIRQ_PLACEMENT_H */

@@ -19,18 +19,7 @@
 #include "shmem/stats.h"
 #include "storage/row_reader.h"
 #include "verbs/ended_tasks.h"
-#include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
-
-/*
- * A task goes from one state to another when the transaction commits.
- */
-void
-put_back_count_move(QueueInfo *info, char from, char to)
-{
-	stats_tally(info->state, task_state_depth(from), -1);
-	stats_tally(info->state, task_state_depth(to), 1);
-}
 
 /*
  * Something that counts has happened to the task that row has read, or had
@@ -64,33 +53,16 @@ put_back_backoff(const QueueInfo *info, int times)
 }
 
 /*
- * The task that row has read is due, or will be: it waits from then on.
- */
-void
-put_back_set_due(RowReader *row, TimestampTz due)
-{
-	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(due);
-	row_is_null(row, COLUMN_RUN_AT) = false;
-}
-
-/*
  * The task that row has read is dead.  Returns false if another transaction has
  * changed the row, or writes it and wait is false.
  */
 bool
 put_back_dead(RowReader *row, bool wait)
 {
-	QueueInfo  *info = row->info;
-	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
-	ItemPointerData tid = row->tuple.t_self;
-
-	row_is_null(row, COLUMN_ADDRESS) = true;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
-	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
+	if (!placement_unplace(row, TASK_DEAD, wait))
 		return false;
-	stats_tally(info->state, QUEUE_DIED, 1);
+	stats_tally(row->info->state, QUEUE_DIED, 1);
 	put_back_count_name(row, NAME_DIED);
-	put_back_count_move(info, from, TASK_DEAD);
 	ended_tasks_died(row);
 	return true;
 }
@@ -102,37 +74,26 @@ put_back_dead(RowReader *row, bool wait)
 bool
 put_back_later(RowReader *row, int64 delay, bool wait)
 {
-	QueueInfo  *info = row->info;
-	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
-	ItemPointerData tid = row->tuple.t_self;
-	TimestampTz due = GetCurrentTimestamp() + delay;
-
 	Assert(delay >= 0);
-	row_is_null(row, COLUMN_ADDRESS) = true;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
-	put_back_set_due(row, due);
-	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
-		return false;
-	pending_scheduled(info->state, due);
-	put_back_count_move(info, from, TASK_SCHEDULED);
-	return true;
+	placement_set_due(row, GetCurrentTimestamp() + delay);
+	return placement_unplace(row, TASK_SCHEDULED, wait);
 }
 
 /*
- * The task that row has read comes again in delay microseconds.  A suspect
- * always waits, for how many have a place is bounded (suspects.c), and the pass
- * sees to that.  Returns false as put_back_dead() does.
+ * The task that row has read comes again in delay microseconds.  placement is
+ * begun if it is zero.  A suspect always waits, for how many have a place is
+ * bounded (suspects.c), and the pass sees to that.  Returns false as
+ * put_back_dead() does.
  */
 bool
-put_back_again(PutBack *back, RowReader *row, int64 delay, bool wait)
+put_back_again(Placement *placement, RowReader *row, int64 delay, bool wait)
 {
 	if (delay > 0 || row_reader_is_suspect(row))
 		return put_back_later(row, delay, wait);
-	if (!back->placing)
-		placement_begin(&back->placement, row->rel, row->info);
-	back->placing = true;
-	put_back_set_due(row, GetCurrentTimestamp());
-	return placement_replace(&back->placement, row, wait);
+	if (placement->info == NULL)
+		placement_begin(placement, row->rel, row->info);
+	placement_set_due(row, GetCurrentTimestamp());
+	return placement_replace(placement, row, wait);
 }
 
 /*
@@ -142,17 +103,17 @@ put_back_again(PutBack *back, RowReader *row, int64 delay, bool wait)
 void
 put_back_at_place(RowReader *row, int64 task, int settled)
 {
-	QueueInfo  *info = row->info;
 	FairqAddress address;
+	Lane	   *lane = placement_lane_of(row, &address);
 
 	Assert(row_reader_is_placed(row));
-	if (!row_is_null(row, COLUMN_ADDRESS))
-	{
-		address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	if (lane != NULL)
 		task = 0;
-	}
 	else
+	{
 		placement_first(row, &address);
-	pending_released(settled, placement_lane(info, &address), &address, task);
-	stats_tally(info->state, QUEUE_RELEASED, 1);
+		lane = placement_lane(row->info, &address);
+	}
+	pending_released(settled, lane, &address, task);
+	stats_tally(row->info->state, QUEUE_RELEASED, 1);
 }

@@ -12,10 +12,8 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
-#include "catalog/pg_class_d.h"
 #include "catalog/pg_extension_d.h"
 #include "catalog/pg_type_d.h"
 #include "commands/extension.h"
@@ -28,10 +26,8 @@
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/timestamp.h"
 
 #include "common/run_as.h"
-#include "shmem/groups.h"
 #include "storage/archive.h"
 #include "storage/own_table.h"
 #include "storage/queue_catalog.h"
@@ -123,6 +119,17 @@ delete_settings(const char *queue)
 						1, &type, &value, " ");
 }
 
+/* A setting is given that says nothing under another policy than fair. */
+static void
+refuse_unfair(const char *queue, QueueSetting setting, const char *value, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for argument \"%s\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
+					queue_settings[setting].column, queue, value),
+			 errhint("%s", hint)));
+}
+
 /*
  * Only under policy fair there is an overflow (see placement_assign), are tasks
  * charged for, and have priorities bounds.
@@ -132,27 +139,17 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 {
 	if (!fair && settings->given[SETTING_CHARGE] &&
 		strcmp(TextDatumGetCString(settings->values[SETTING_CHARGE]), "cost") != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for argument \"charge\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
-						queue, TextDatumGetCString(settings->values[SETTING_CHARGE])),
-				 errhint("Leave it out: only under policy \"fair\" are groups charged for their tasks.")));
+		refuse_unfair(queue, SETTING_CHARGE, TextDatumGetCString(settings->values[SETTING_CHARGE]),
+					  "Leave it out: only under policy \"fair\" are groups charged for their tasks.");
 	if (!fair && settings->given[SETTING_CLASS_WEIGHTS] &&
 		!settings->nulls[SETTING_CLASS_WEIGHTS])
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for argument \"class_weights\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
-						queue,
-						OidOutputFunctionCall(F_ARRAY_OUT,
-											  settings->values[SETTING_CLASS_WEIGHTS])),
-				 errhint("Leave it out: only under policy \"fair\" are there priority classes.")));
+		refuse_unfair(queue, SETTING_CLASS_WEIGHTS,
+					  OidOutputFunctionCall(F_ARRAY_OUT, settings->values[SETTING_CLASS_WEIGHTS]),
+					  "Leave it out: only under policy \"fair\" are there priority classes.");
 	if (!fair && settings->given[SETTING_SUBGROUPS] &&
 		DatumGetBool(settings->values[SETTING_SUBGROUPS]))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for argument \"subgroups\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
-						queue, "true"),
-				 errhint("Leave it out: only under policy \"fair\" are there shares that can be divided.")));
+		refuse_unfair(queue, SETTING_SUBGROUPS, "true",
+					  "Leave it out: only under policy \"fair\" are there shares that can be divided.");
 	if (fair && settings->given[SETTING_DEFAULT_PRIORITY])
 	{
 		int64		priority = DatumGetInt64(settings->values[SETTING_DEFAULT_PRIORITY]);
@@ -169,12 +166,8 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 		int64		standard = (i == SETTING_MAX_READY) ? 1000000 : 10000;
 
 		if (settings->given[i] && DatumGetInt64(settings->values[i]) != standard)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("invalid value for argument \"%s\" for queue \"%s\", whose policy is not \"fair\": \"" INT64_FORMAT "\"",
-							queue_settings[i].column, queue,
-							DatumGetInt64(settings->values[i])),
-					 errhint("Leave it out: only under policy \"fair\" do tasks wait for room. See \"max_depth\" for a limit.")));
+			refuse_unfair(queue, i, psprintf(INT64_FORMAT, DatumGetInt64(settings->values[i])),
+						  "Leave it out: only under policy \"fair\" do tasks wait for room. See \"max_depth\" for a limit.");
 	}
 }
 
@@ -247,15 +240,7 @@ static const char queue_definition[] =
 " FOR EACH ROW EXECUTE FUNCTION fairq_internal.row_written();"
 "ALTER TABLE fairq.\"q_%1$s\" ENABLE ALWAYS TRIGGER fairq_row_written";
 
-/*
- * The index on the overflow: by group or subgroup, class and id.  The hashes
- * are those of group_name.h, and table_check.c looks for them.
- */
-#define GROUP_HASH	"pg_catalog.hashtextextended(group_key COLLATE pg_catalog.\"C\", 0)"
-#define SUBGROUP_HASH	\
-	"pg_catalog.hashtextextended(coalesce(subgroup_key, '') COLLATE pg_catalog.\"C\", " \
-	GROUP_HASH ")"
-
+/* The index on the overflow: by group or subgroup, class and id. */
 static const char overflow_index[] =
 "CREATE INDEX \"overflow_of_%1$s\" ON fairq.\"q_%1$s\" USING btree"
 " (%2$s, priority, id) WHERE state OPERATOR(pg_catalog.=) 'o'";
@@ -281,7 +266,7 @@ static void
 create_overflow_index(const char *queue, bool subgroups)
 {
 	run_as_sql(psprintf(overflow_index, in_quotes(queue),
-						subgroups ? SUBGROUP_HASH : GROUP_HASH));
+						subgroups ? QUEUE_SUBGROUP_HASH("0") : QUEUE_GROUP_HASH("0")));
 }
 
 /*
@@ -399,14 +384,22 @@ check_visible(const QueueInfo *info)
 				 errhint("Try the transaction again.")));
 }
 
-/* Open a queue that its owner is going to change, one at a time. */
+/*
+ * Open a queue that its owner is going to change, one at a time.  What is for
+ * one only whose groups are divided is refused else (55000).
+ */
 QueueInfo *
-queue_admin_open(const text *name, Relation *rel)
+queue_admin_open(const text *name, bool divided, Relation *rel)
 {
 	QueueInfo  *info = queue_open(name, ShareUpdateExclusiveLock, QUEUE_OWNER, rel);
 
 	if (IsolationUsesXactSnapshot())
 		check_visible(info);
+	if (divided && !info->subgroups)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("queue \"%s\" has no subgroups", info->name),
+				 errhint("Have its groups divided with fairq.alter_queue(subgroups => true).")));
 	return info;
 }
 
@@ -416,20 +409,6 @@ settings_changed(Relation rel)
 {
 	CacheInvalidateRelcache(rel);
 	pending_settings(RelationGetRelid(rel));
-}
-
-/*
- * Refuse what is for a queue only whose groups are divided (55000).
- */
-void
-queue_admin_require_subgroups(const QueueInfo *info)
-{
-	if (info->subgroups)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("queue \"%s\" has no subgroups", info->name),
-			 errhint("Have its groups divided with fairq.alter_queue(subgroups => true).")));
 }
 
 /* Has a queue, whose table is locked exclusively, any task? */
@@ -474,10 +453,17 @@ change_subgroups(QueueInfo *info, Relation *rel, bool subgroups)
 	pending_regroup(info->state);
 }
 
-/* Change settings of a queue that is open, and close it. */
-static void
-alter_and_close(QueueInfo *info, Relation rel, const QueueSettings *settings)
+/*
+ * Change settings of a queue; those not given stay.  In force for others', and
+ * for what is shared with them, when the transaction has committed.  divided:
+ * it is about what its subgroups have that were not given something else, and
+ * an error (55000) where groups are not divided.
+ */
+void
+queue_admin_alter(const text *name, const QueueSettings *settings, bool divided)
 {
+	Relation	rel;
+	QueueInfo  *info = queue_admin_open(name, divided, &rel);
 	QueueInfo	after = *info;
 	bool		defaults = false;
 
@@ -517,33 +503,6 @@ alter_and_close(QueueInfo *info, Relation rel, const QueueSettings *settings)
 	}
 	settings_changed(rel);
 	relation_close(rel, NoLock);
-}
-
-/*
- * Change settings of a queue; those not given stay.  In force for others', and
- * for what is shared with them, when the transaction has committed.
- */
-void
-queue_admin_alter(const text *name, const QueueSettings *settings)
-{
-	Relation	rel;
-	QueueInfo  *info = queue_admin_open(name, &rel);
-
-	alter_and_close(info, rel, settings);
-}
-
-/*
- * Change what the subgroups of a queue have that were not given something
- * else.  Errors: also 55000, where groups are not divided.
- */
-void
-queue_admin_set_subgroups(const text *name, const QueueSettings *settings)
-{
-	Relation	rel;
-	QueueInfo  *info = queue_admin_open(name, &rel);
-
-	queue_admin_require_subgroups(info);
-	alter_and_close(info, rel, settings);
 }
 
 /*

@@ -14,18 +14,15 @@
 /* queue_admin.c */
 extern void queue_admin_create(const text *name, const QueueSettings *settings,
 							   bool if_not_exists);
-extern void queue_admin_alter(const text *name, const QueueSettings *settings);
-extern void queue_admin_require_subgroups(const QueueInfo *info);
-extern void queue_admin_set_subgroups(const text *name, const QueueSettings *settings);
+extern void queue_admin_alter(const text *name, const QueueSettings *settings, bool divided);
 extern bool queue_admin_drop(const text *name);
-extern QueueInfo *queue_admin_open(const text *name, Relation *rel);
+extern QueueInfo *queue_admin_open(const text *name, bool divided, Relation *rel);
 extern uint64 queue_admin_execute(const char *command, int n, Oid *types,
 								  Datum *values, const char *nulls);
 
 /* group_admin.c */
-extern void group_admin_set(const text *queue, const text *group, const text *subgroup,
+extern bool group_admin_set(const text *queue, const text *group, const text *subgroup,
 							const QueueSettings *settings);
-extern bool group_admin_reset(const text *queue, const text *group, const text *subgroup);
 
 /* node_admin.c */
 extern void node_admin_set(int node, bool force);

@@ -11,9 +11,7 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
@@ -56,7 +54,7 @@ settle_deleted(RowReader *row, EndedTasks *ended)
 	pending_reserve(4);
 	leased = leases_find(queue_state_number(info->state),
 						 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
-	settled = leased && leases_settle(&lease.ref, &lease);
+	settled = (leased && leases_settle(&lease.ref, &lease));
 	if (settled)
 	{
 		pending_settled(&lease);
@@ -91,7 +89,7 @@ count_purged(HTAB *counts, RowReader *row)
 	if (leases_find(queue, id, &lease))
 	{
 		/* It is being settled, and may yet be released. */
-		placement_leaves(row);
+		placement_leaves(row, false);
 		return;
 	}
 	number = placement_group(row);
@@ -115,7 +113,6 @@ remove_cancel(Relation rel, QueueInfo *info, int64 id)
 	EndedTasks	ended = {0};
 	Placement	placement;
 	RowReader	row;
-	ItemPointerData tid;
 	bool		done = false;
 
 	/*
@@ -125,30 +122,25 @@ remove_cancel(Relation rel, QueueInfo *info, int64 id)
 	 */
 	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
-	while (row_reader_task_wait(&row, id, NULL))
+	/* Again if it was moved between the look and the deletion. */
+	while (!done && row_reader_task_wait(&row, id, NULL))
 	{
 		FairqAddress address;
-		bool		addressed = !row_is_null(&row, COLUMN_ADDRESS);
+		Lane	   *lane = placement_lane_of(&row, &address);
 
-		if (addressed)
-			address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
-		tid = row.tuple.t_self;
-		if (addressed)
+		CHECK_FOR_INTERRUPTS();
+		if (lane != NULL)
 		{
-			pending_offer_at_abort(placement_lane(info, &address), &address, &tid);
+			pending_offer_at_abort(lane, &address, &row.tuple.t_self);
 			placement_uncharge(&row, &address);
 		}
-		if (!row_writer_delete(rel, &tid, true))
-		{
-			CHECK_FOR_INTERRUPTS();
-			continue;			/* moved meanwhile: look again */
-		}
+		done = row_writer_delete(&row, true);
+	}
+	if (done)
+	{
 		if (!settle_deleted(&row, &ended))
-			placement_leaves(&row);
+			placement_leaves(&row, false);
 		stats_tally(info->state, QUEUE_CANCELLED, 1);
-		stats_tally(info->state, row_reader_depth(&row), -1);
-		done = true;
-		break;
 	}
 	row_reader_end(&row);
 	ended_tasks_write(&ended, rel, info);
@@ -194,6 +186,8 @@ purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
 	RowReader  *row = &purge->row;
 	QueueInfo  *info = row->info;
 	ItemPointerData tid = *seen;
+	FairqAddress address;
+	Lane	   *lane;
 	LeaseInfo	lease;
 	RowStatus	status;
 	bool		leased;
@@ -211,18 +205,13 @@ purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
 		 !row_reader_same_text(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)), purge->group)))
 		return true;
 
-	tid = row->tuple.t_self;
-	if (!row_is_null(row, COLUMN_ADDRESS))
-	{
-		FairqAddress address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-
-		pending_lower_at_abort(placement_lane(info, &address), &address);
-	}
-	if (!row_writer_delete(row->rel, &tid, true))
+	lane = placement_lane_of(row, &address);
+	if (lane != NULL)
+		pending_lower_at_abort(lane, &address);
+	if (!row_writer_delete(row, true))
 		return false;
 	if (!settle_deleted(row, &purge->ended))
 		count_purged(purge->counts, row);
-	stats_tally(info->state, row_reader_depth(row), -1);
 	purge->purged++;
 	return true;
 }
@@ -308,29 +297,22 @@ revive_task(Placement *placement, RowReader *row)
 	/* A suspect stays one: whatever killed its workers is still there. */
 	row_is_null(row, COLUMN_LOST) = !row_reader_is_suspect(row);
 	row_value(row, COLUMN_LOST) = Int32GetDatum(SUSPECT_LOSSES);
-	put_back_set_due(row, GetCurrentTimestamp());
+	placement_set_due(row, GetCurrentTimestamp());
 	if (row_reader_has_expired(row))
 		renew_expiry(row);
 	if (has_key)
-		unique_keys_take_for_revival(row->rel, info,
-									 DatumGetTextPP(row_value(row, COLUMN_UNIQUE_KEY)),
-									 &key);
+		unique_keys_take(placement, row, NULL, &key);
 	switch (key.found)
 	{
 		case KEY_FREE:
 			done = placement_replace(placement, row, true);
 			break;
 		case KEY_IN_FLIGHT:
-			row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
 			pending_reserve(4);
-			done = row_writer_update(row->rel, info, &row->tuple.t_self,
-									 row->values, row->nulls, true);
+			done = placement_unplace(row, TASK_HELD, true);
 			if (done)
-			{
 				pending_task_held(info->state,
 								  DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
-				put_back_count_move(info, TASK_DEAD, TASK_HELD);
-			}
 			break;
 		case KEY_WAITING:
 			break;

@@ -15,23 +15,32 @@
  * while a long transaction is still running.  So is progress, which writes the
  * row and leaves the lease alone.
  *
+ * Locking: what settles has the queue's relation locked in RowExclusiveLock,
+ * until the end of the transaction.  The lock of a lease's partition is taken
+ * inside the functions of leases.c, so none of ours is held while a row is
+ * waited for.
+ *
+ * Races: 4 (two acks of one lease) and 5 (a lease runs out while its ack is
+ * under way) are guarded by the mark in the lease table.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "access/xact.h"
+#include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
+#include "common/wall_clock.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
-#include "storage/durable_table.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
@@ -39,12 +48,16 @@
 #include "verbs/ended_tasks.h"
 #include "verbs/settle.h"
 #include "xact/pending.h"
-#include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 
-/* Has this backend seen that the leases of all queues are known? */
+/*
+ * Has this backend seen that the leases of all queues are known?  A receipt
+ * that leads nowhere is void then, without a look at the table of durable
+ * leases.
+ */
 static bool all_known = false;
 
+/* What a verb needs of the queue's table, all of it.  By SettleVerb. */
 static const AclMode verb_privileges[] = {
 	[SETTLE_ACK] = ACL_DELETE,
 	[SETTLE_NACK] = ACL_SELECT | ACL_UPDATE,
@@ -53,42 +66,45 @@ static const AclMode verb_privileges[] = {
 	[SETTLE_PROGRESS] = ACL_SELECT | ACL_UPDATE,
 };
 
+/*
+ * Begin a run of settlements with one verb.  The caller sets the arguments of
+ * the verb next, and calls settle_end at last.  If the transaction fails it
+ * need not: what is open goes with that.  Never fails.
+ */
 void
 settle_begin(Settlement *settlement, SettleVerb verb)
 {
+	Assert(verb < lengthof(verb_privileges));
 	memset(settlement, 0, sizeof(Settlement));
 	settlement->verb = verb;
 	settlement->lease = -1;
 }
 
-static void
-close_queue(Settlement *settlement)
+/*
+ * End a run: the queue that is open, if one is, is closed.  On return all is
+ * written that the verb says, and commits or rolls back with the transaction.
+ * The queue's lock stays until then.  May fail, for it writes rows.
+ */
+void
+settle_end(Settlement *settlement)
 {
 	if (settlement->rel == NULL)
 		return;
 	row_reader_end(&settlement->row);
-	if (settlement->acked > 0)
-	{
-		stats_tally(settlement->info->state, QUEUE_ACKED, settlement->acked);
-		stats_tally(settlement->info->state, QUEUE_ADDRESSED, -settlement->addressed);
-		settlement->acked = 0;
-		settlement->addressed = 0;
-	}
 	ended_tasks_write(&settlement->ended, settlement->rel, settlement->info);
 	relation_close(settlement->rel, NoLock);
 	settlement->rel = NULL;
-	settlement->back.placing = false;
-}
-
-void
-settle_end(Settlement *settlement)
-{
-	close_queue(settlement);
+	settlement->placement.info = NULL;
 }
 
 /*
  * Open the queue of a lease, if it is not the one that is open.  Returns false
- * if it is not one of this database.
+ * if it is not one of this database, or is none any more; then no queue is
+ * open.  An error if the caller may not do to it what the verb does.  Waits
+ * for the lock on the queue's table.
+ *
+ * Tags are known before the first lease of the queue is settled, so that what
+ * that changes is counted once.
  */
 static bool
 open_queue(Settlement *settlement, const LeaseInfo *lease)
@@ -97,7 +113,7 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 
 	if (settlement->rel != NULL && settlement->info->state == state)
 		return true;
-	close_queue(settlement);
+	settle_end(settlement);
 	if (state->database != MyDatabaseId)
 		return false;
 	settlement->info = queue_open_relation(state->relation, RowExclusiveLock,
@@ -107,6 +123,7 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 		return false;
 	recovery_try_tags(settlement->rel, settlement->info);
 	row_reader_begin(&settlement->row, settlement->rel, settlement->info);
+	/* A row that is deleted is not written anew: few columns are read. */
 	settlement->row.brief = (settlement->verb == SETTLE_ACK);
 	return true;
 }
@@ -114,15 +131,18 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 /*
  * The task that row has read has expired since it was claimed: it ends instead
  * of coming back.  Returns false if the row has moved.
+ *
+ * The lease is settling.  On return with true the row is deleted, and its end
+ * is noted for what waits for it.
  */
 static bool
 end_expired(Settlement *settlement, const LeaseInfo *lease)
 {
 	RowReader  *row = &settlement->row;
 
-	if (!row_writer_delete(row->rel, &row->tuple.t_self, true))
+	if (!row_writer_delete(row, true))
 		return false;
-	expire_settled(row, &settlement->ended, lease->started);
+	ended_tasks_add(&settlement->ended, row, ARCHIVE_EXPIRED, lease->started);
 	return true;
 }
 
@@ -130,6 +150,9 @@ end_expired(Settlement *settlement, const LeaseInfo *lease)
  * The task whose row was read has had an attempt that failed: it is ready
  * again after a wait, or dead if that was the last one.  If it has expired it
  * ends.  Returns false if the row has moved.
+ *
+ * The lease is settling.  The count of attempts does not overflow: it stays at
+ * the highest.
  */
 static bool
 fail_task(Settlement *settlement, const LeaseInfo *lease)
@@ -147,14 +170,20 @@ fail_task(Settlement *settlement, const LeaseInfo *lease)
 		row_value(row, COLUMN_LAST_ERROR) = PointerGetDatum(settlement->error);
 		row_is_null(row, COLUMN_LAST_ERROR) = false;
 	}
+	/* Asked first, for a task that is dead does not expire. */
 	if (settlement->final || (max_attempts > 0 && attempts >= max_attempts))
 		return put_back_dead(row, true);
 	if (row_reader_has_expired(row))
 		return end_expired(settlement, lease);
-	return put_back_again(&settlement->back, row,
+	return put_back_again(&settlement->placement, row,
 						  delay < 0 ? put_back_backoff(row->info, attempts) : delay, true);
 }
 
+/*
+ * Move the deadline of a lease, by the steady clock, and that in its row if it
+ * is durable.  Sets settlement->until, by the wall clock.  Returns false if
+ * the lease is over, or has no end to tell: its session is over.
+ */
 static bool
 move_deadline(Settlement *settlement, const LeaseInfo *lease, TimestampTz deadline)
 {
@@ -166,6 +195,12 @@ move_deadline(Settlement *settlement, const LeaseInfo *lease, TimestampTz deadli
 	return leases_until(&moved, &settlement->until);
 }
 
+/*
+ * Extend a lease by what the caller asks for; below zero: by what a new lease
+ * of the task would have.  In force at once, also if the transaction rolls
+ * back.  The worker is told of the new deadline after it is in force.  Returns
+ * false if the lease is over, or its task is gone.
+ */
 static bool
 extend_lease(Settlement *settlement, const LeaseInfo *lease)
 {
@@ -181,33 +216,26 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 			return false;
 		usecs = claim_lease_of(&settlement->row);
 	}
-	deadline = GetCurrentTimestamp() + usecs;
-	if (!move_deadline(settlement, lease, deadline))
+	/* From now on by the steady clock, however long the row was waited for. */
+	(void) wall_clock_both(&deadline);
+	if (!move_deadline(settlement, lease, deadline + usecs))
 		return false;
-	worker_slots_wake_at(MyDatabaseId, deadline);
+	worker_slots_wake_at(MyDatabaseId, settlement->until);
 	return true;
 }
 
 /*
- * Headers, an object, with the member "progress".
+ * Headers, an object, with the member "progress", which replaces one of
+ * before.  Palloc'd.
  */
 static Datum
 with_progress(Datum headers, Jsonb *progress)
 {
-	JsonbParseState *state = NULL;
-	JsonbValue	value;
-	JsonbValue *object;
+	Datum		key = CStringGetTextDatum("progress");
+	ArrayType  *path = construct_array(&key, 1, TEXTOID, -1, false, TYPALIGN_INT);
 
-	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	value.type = jbvString;
-	value.val.string.val = "progress";
-	value.val.string.len = strlen(value.val.string.val);
-	pushJsonbValue(&state, WJB_KEY, &value);
-	JsonbToJsonbValue(progress, &value);
-	pushJsonbValue(&state, WJB_VALUE, &value);
-	object = pushJsonbValue(&state, WJB_END_OBJECT, NULL);
-	return DirectFunctionCall2(jsonb_concat, headers,
-							   JsonbPGetDatum(JsonbValueToJsonb(object)));
+	return DirectFunctionCall4(jsonb_set, headers, PointerGetDatum(path),
+							   JsonbPGetDatum(progress), BoolGetDatum(true));
 }
 
 /*
@@ -216,6 +244,9 @@ with_progress(Datum headers, Jsonb *progress)
  *
  * The row moves, and claims may have passed it where it was: so it is offered
  * where it is, as one that was written with SQL.
+ *
+ * The lease goes on, and its tid is a hint: so nothing of it is changed.
+ * Returns false if the row is gone, or its headers take none.
  */
 static bool
 note_progress(Settlement *settlement, const LeaseInfo *lease)
@@ -229,59 +260,27 @@ note_progress(Settlement *settlement, const LeaseInfo *lease)
 		Datum		headers = row_is_null(row, COLUMN_HEADERS) ?
 			DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")) :
 			row_value(row, COLUMN_HEADERS);
-		bool		addressed = !row_is_null(row, COLUMN_ADDRESS);
-		FairqAddress address = {0};
-		Lane	   *lane = NULL;
+		FairqAddress address;
+		Lane	   *lane;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!row_reader_is_placed(row) || !JB_ROOT_IS_OBJECT(DatumGetJsonbP(headers)))
 			return false;
-		if (addressed)
-		{
-			address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-			lane = placement_lane(settlement->info, &address);
+		lane = placement_lane_of(row, &address);
+		if (lane != NULL)
 			pending_offer_at_abort(lane, &address, &row->tuple.t_self);
-		}
 		row_value(row, COLUMN_HEADERS) = with_progress(headers, settlement->progress);
 		row_is_null(row, COLUMN_HEADERS) = false;
-		done = row_writer_update(row->rel, row->info, &row->tuple.t_self,
-								 row->values, row->nulls, true);
-		if (done && addressed)
+		done = row_writer_update(row, true);
+		if (done && lane != NULL)
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 	}
 	return done;
 }
 
 /*
- * Give a task back to its place, or end it if it has expired.  The lease is
- * settling.
- */
-static bool
-release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
-{
-	RowReader  *row = &settlement->row;
-
-	for (;;)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (!row_reader_task_wait(row, lease->task, &lease->tid))
-			return false;
-		if (!row_reader_is_placed(row) || !row_reader_has_expired(row))
-			break;
-		if (end_expired(settlement, lease))
-		{
-			stats_tally(settlement->info->state, QUEUE_RELEASED, 1);
-			return true;
-		}
-	}
-	if (!row_reader_is_placed(row))
-		return false;			/* moved with SQL */
-	put_back_at_place(row, lease->task, settled);
-	return true;
-}
-
-/*
- * A result is given with an acknowledgement: it is kept with the archive.
+ * A result is given with an acknowledgement: it is kept with the archive.  An
+ * error if the queue keeps none, for else it would be lost in silence.
  */
 static void
 take_result(Settlement *settlement)
@@ -296,7 +295,7 @@ take_result(Settlement *settlement)
 	settlement->ended.archive.result = settlement->result;
 }
 
-/* A task with a name is done, and has run for so long. */
+/* A task with a name is done, and has run for so many microseconds. */
 static void
 count_done_name(RowReader *row, int64 run)
 {
@@ -307,21 +306,22 @@ count_done_name(RowReader *row, int64 run)
 }
 
 /*
- * Do with the task of a lease what the verb says.  The lease is settling since
- * just now, and there is room for what is owed for it.
+ * Do with the task of a lease what the verb says.  settled names what was
+ * noted: from here on the lease is dropped at commit and unsettled at rollback.
+ * Returns false if its row is gone, or was moved with SQL.  Waits for a
+ * transaction that has the row, and looks at the row again then.  Counts are
+ * told when the queue is closed.
  */
 static bool
-settle_task(Settlement *settlement, const LeaseInfo *lease)
+settle_row(Settlement *settlement, const LeaseInfo *lease, int settled)
 {
 	RowReader  *row = &settlement->row;
 	QueueState *state = settlement->info->state;
-	int			settled = pending_settled(lease);
 	bool		done = false;
+	bool		placed = true;
 
+	/* Rows of leases go before leases do: durable_restore.c relies on that. */
 	durable_leases_delete(settlement->rel, settlement->info, lease);
-	if (settlement->verb == SETTLE_RELEASE && settlement->delay == 0)
-		return release_task(settlement, lease, settled);
-
 	if (settlement->result != NULL)
 		take_result(settlement);
 
@@ -329,12 +329,18 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	while (!done && row_reader_task_wait(row, lease->task, &lease->tid))
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (settlement->verb == SETTLE_RELEASE && !row_reader_is_placed(row))
-			return false;		/* moved with SQL, as in release_task */
+		placed = row_reader_is_placed(row);
+		if (settlement->verb == SETTLE_RELEASE && !placed)
+			return false;		/* moved with SQL */
 		if (settlement->verb == SETTLE_ACK)
-			done = row_writer_delete(settlement->rel, &row->tuple.t_self, true);
+			done = row_writer_delete(row, true);
 		else if (settlement->verb == SETTLE_RELEASE && row_reader_has_expired(row))
 			done = end_expired(settlement, lease);
+		else if (settlement->verb == SETTLE_RELEASE && settlement->delay == 0)
+		{
+			put_back_at_place(row, lease->task, settled);
+			return true;
+		}
 		else if (settlement->verb == SETTLE_RELEASE)
 			done = put_back_later(row, settlement->delay, true);
 		else
@@ -342,6 +348,10 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	}
 	if (!done)
 		return false;
+	if (unlikely(!placed))
+		pending_settled_gone(settled);
+
+	/* Counts and figures: of what commits with this transaction. */
 	if (settlement->verb == SETTLE_ACK)
 	{
 		if (settlement->now == 0)
@@ -349,11 +359,6 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		if (unlikely(!row_is_null(row, COLUMN_NAME)))
 			count_done_name(row, settlement->now - lease->started);
 		ended_tasks_add(&settlement->ended, row, ARCHIVE_ACKED, lease->started);
-		settlement->acked++;
-		if (row_reader_depth(row) == QUEUE_ADDRESSED)
-			settlement->addressed++;
-		else
-			stats_tally(state, row_reader_depth(row), -1);
 		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
 		if (unlikely(leases_near_end(lease, settlement->info->lease, settlement->now)))
 			stats_tally(state, QUEUE_NEAR_END, 1);
@@ -361,7 +366,8 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	else if (settlement->verb == SETTLE_RELEASE)
 	{
 		stats_tally(state, QUEUE_RELEASED, 1);
-		stats_tally(state, QUEUE_SNOOZED, 1);
+		if (settlement->delay > 0)
+			stats_tally(state, QUEUE_SNOOZED, 1);
 	}
 	else
 	{
@@ -372,7 +378,24 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 }
 
 /*
- * Settle a lease that was just looked at.
+ * Settle a lease that is settling since just now.  There is room for what is
+ * owed for it.  Returns whether the task was there to be changed.
+ */
+static bool
+settle_task(Settlement *settlement, const LeaseInfo *lease)
+{
+	int			settled = pending_settled(lease);
+	bool		done = settle_row(settlement, lease, settled);
+
+	if (!done)
+		pending_settled_gone(settled);
+	return done;
+}
+
+/*
+ * Settle a lease that was just looked at.  *lease is out of date by the time
+ * that it is settled: leases_settle reads it anew.  A lease whose session is
+ * over is not its holder's any more.
  */
 static bool
 settle(Settlement *settlement, LeaseInfo *lease)
@@ -383,6 +406,7 @@ settle(Settlement *settlement, LeaseInfo *lease)
 	if (settlement->verb == SETTLE_EXTEND)
 		return extend_lease(settlement, lease);
 
+	/* Room first, for nothing may fail between the mark and its note. */
 	pending_reserve(8);
 	if (settlement->verb == SETTLE_PROGRESS)
 		return note_progress(settlement, lease);
@@ -390,7 +414,8 @@ settle(Settlement *settlement, LeaseInfo *lease)
 }
 
 /*
- * Settle one lease.
+ * Settle one lease by its name, as for all of a session (leases_of_session).
+ * Returns whether it was settled.  May fail as settle_receipt.
  */
 bool
 settle_lease(Settlement *settlement, const LeaseRef *ref)
@@ -403,6 +428,8 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 /*
  * Are the leases of all queues of the database known?  If not, *mine: nor
  * those of one whose leases the caller may settle.
+ *
+ * Without locks: a queue that comes meanwhile has no leases of before.
  */
 static bool
 look_all_known(bool *mine)
@@ -429,6 +456,10 @@ look_all_known(bool *mine)
  * The lease that a receipt names that does not lead to it: one of before the
  * last crash.  For the others, which are void, this is cheap once all queues
  * have been opened.
+ *
+ * *ref is set if the result is true, and may be of a lease that is over by
+ * then.  rights is what the verb needs of the queue's table.  May read all
+ * rows of durable leases, and fail.
  */
 static bool
 find_restored(const pg_uuid_t *receipt, AclMode rights, LeaseRef *ref)
@@ -466,7 +497,12 @@ find_restored(const pg_uuid_t *receipt, AclMode rights, LeaseRef *ref)
 
 /*
  * Settle the lease that a receipt names.  Returns whether it was the caller's
- * to settle, and is.
+ * to settle, and is.  False is no error: the lease is over, another
+ * transaction settles it (race 4), or there never was one.
+ *
+ * An error if the caller lacks the privilege, or if what the verb writes
+ * fails; then the lease goes on, with the rollback.  Nothing of ours is locked
+ * on return.
  */
 bool
 settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)

@@ -38,14 +38,13 @@ typedef struct Settlement
 	int64		lease;			/* extend: usecs; -1: the task's or queue's */
 	TimestampTz until;			/* result of extend */
 	TimestampTz now;			/* when the first was acknowledged */
-	int			acked;			/* tasks of the open queue, to be counted, */
-	int			addressed;		/* and those of them whose rows had addresses */
 
 	/* private */
 	Relation	rel;
 	QueueInfo  *info;
 	RowReader	row;
-	PutBack		back;
+	Placement	placement;		/* for tasks that are put back; zero: not
+								 * begun */
 	EndedTasks	ended;
 } Settlement;
 

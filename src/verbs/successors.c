@@ -37,16 +37,12 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/snapmgr.h"
 
-#include "common/run_as.h"
-#include "storage/queue_open.h"
 #include "verbs/held_tasks.h"
-#include "verbs/placement.h"
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
 
@@ -63,63 +59,30 @@ typedef struct Ended
 	PredecessorEnd end;
 } Ended;
 
-/* A queue in which tasks have ended or were replaced. */
-typedef struct Work
-{
-	Relation	rel;
-	QueueInfo  *info;
-	RunAs		owner;
-	Placement	placement;
-	RowReader	row;
-	Dependency *rows;			/* room for READ_ROWS */
-} Work;
-
-/*
- * A task ends, if this transaction commits; others may wait for it.
- */
-void
-successors_note(QueueInfo *info, int64 task, PredecessorEnd end)
-{
-	Assert(task != 0);
-	if (successor_filter_perhaps(&info->state->successors, task))
-		pending_predecessor_ended(info->state, info->relation, task, end);
-}
-
 /*
  * A task waits for one less.  If that was the last one it becomes ready.
  */
 static void
-waits_for_less(Work *work, int64 task)
+waits_for_less(HeldWork *work, int64 task)
 {
 	QueueInfo  *info = work->info;
 	RowReader  *row = &work->row;
+	RowStatus	status;
 	ItemPointerData tid;
-	bool		later = false;
+	bool		later;
 	bool		busy;
 
 	if (dependency_table_last(info, task, &busy))
 		return;
-	if (busy)
-		later = true;
-	else
+	status = busy ? ROW_IN_PROGRESS : row_reader_task(row, task, NULL);
+	later = (status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT);
+	/* With a key, others of it have a say; see held_pass.c. */
+	if ((status == ROW_LIVE || status == ROW_OWN) &&
+		DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD)
 	{
-		switch (row_reader_task(row, task, NULL))
-		{
-			case ROW_GONE:
-				break;
-			case ROW_IN_PROGRESS:
-			case ROW_IN_DOUBT:
-				later = true;
-				break;
-			case ROW_OWN:
-			case ROW_LIVE:
-				tid = row->tuple.t_self;
-				/* With a key, others of it have a say; see held_pass.c. */
-				if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD)
-					later = !row_is_null(row, COLUMN_UNIQUE_KEY) ||
-						!held_tasks_let_run(&work->placement, row, &tid);
-				break;
-		}
+		tid = row->tuple.t_self;
+		later = !row_is_null(row, COLUMN_UNIQUE_KEY) ||
+			!held_tasks_let_run(&work->placement, row, &tid);
 	}
 	if (later)
 		pending_task_held(info->state, task, 0);
@@ -129,7 +92,7 @@ waits_for_less(Work *work, int64 task)
  * A predecessor of a task has ended.
  */
 static void
-note_end(Work *work, const Dependency *row, PredecessorEnd end)
+note_end(HeldWork *work, const Dependency *row, PredecessorEnd end)
 {
 	QueueInfo  *info = work->info;
 
@@ -157,31 +120,25 @@ note_end(Work *work, const Dependency *row, PredecessorEnd end)
  * one that has failed may be revived in the same transaction.
  */
 static bool
-has_ended(Work *work, const Ended *ended)
+has_ended(HeldWork *work, const Ended *ended)
 {
 	RowReader  *row = &work->row;
+	RowStatus	status;
 
 	if (ended->end == PREDECESSOR_DONE)
 		return true;
-	switch (row_reader_task(row, ended->task, NULL))
-	{
-		case ROW_LIVE:
-		case ROW_OWN:
-			return ended->end == PREDECESSOR_FAILED &&
-				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD;
-		case ROW_GONE:
-		case ROW_IN_PROGRESS:
-		case ROW_IN_DOUBT:
-			break;
-	}
-	return true;
+	status = row_reader_task(row, ended->task, NULL);
+	if (status != ROW_LIVE && status != ROW_OWN)
+		return true;
+	return ended->end == PREDECESSOR_FAILED &&
+		DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD;
 }
 
 /*
  * Look after those that wait for a task.
  */
 static void
-look_after(Work *work, const Ended *ended)
+look_after(HeldWork *work, const Ended *ended)
 {
 	int64		from = PG_INT64_MIN;
 	int			n;
@@ -215,29 +172,6 @@ look_after(Work *work, const Ended *ended)
 	} while (n > 0);
 }
 
-static bool
-begin_work(Work *work, Oid relation)
-{
-	work->info = queue_open_relation(relation, RowExclusiveLock, 0, &work->rel);
-	if (work->info == NULL)
-		return false;
-	/* As in held_tasks.c: the owner's code is in a restricted context. */
-	run_as_owner(work->rel->rd_rel->relowner, RelationGetRelid(work->rel), &work->owner);
-	placement_begin(&work->placement, work->rel, work->info);
-	row_reader_begin(&work->row, work->rel, work->info);
-	work->rows = palloc(READ_ROWS * sizeof(Dependency));
-	return true;
-}
-
-static void
-end_work(Work *work)
-{
-	pfree(work->rows);
-	row_reader_end(&work->row);
-	run_as_end(&work->owner);
-	relation_close(work->rel, NoLock);
-}
-
 static int
 compare_ended(const void *a, const void *b)
 {
@@ -258,7 +192,7 @@ settle_queue(Oid relation)
 	int64		room = ENDED_ROOM;
 	int64		n = 0;
 	Ended	   *ended = palloc(room * sizeof(Ended));
-	Work		work;
+	HeldWork	work;
 
 	for (int at = 0; (at = pending_predecessors_next(at, &action)) >= 0; at++)
 	{
@@ -278,11 +212,13 @@ settle_queue(Oid relation)
 		}
 	}
 	qsort(ended, n, sizeof(Ended), compare_ended);
-	if (n > 0 && begin_work(&work, relation))
+	if (n > 0 && held_tasks_begin(&work, relation))
 	{
+		work.rows = palloc(READ_ROWS * sizeof(Dependency));
 		for (int64 i = 0; i < n; i++)
 			look_after(&work, &ended[i]);
-		end_work(&work);
+		pfree(work.rows);
+		held_tasks_end(&work);
 	}
 	pfree(ended);
 }
@@ -291,9 +227,9 @@ settle_queue(Oid relation)
  * A task was replaced: from now on it waits for what the last call said.
  */
 static void
-write_replaced(Work *work, const ReplacedDependencies *replaced)
+write_replaced(QueueInfo *info, const ReplacedDependencies *replaced)
 {
-	QueueInfo  *info = work->info;
+	Dependency *others = palloc(READ_ROWS * sizeof(Dependency));
 	NewDependencies rows = {
 		.task = replaced->task,
 		.on_dead = replaced->on_dead,
@@ -306,18 +242,18 @@ write_replaced(Work *work, const ReplacedDependencies *replaced)
 	 * Others that have a row in hand are about to commit, and may have
 	 * written another one by then.
 	 */
-	while ((n = dependency_table_of_task(info, rows.task, PG_INT64_MIN, READ_ROWS,
-										 work->rows)) > 0)
+	while ((n = dependency_table_of_task(info, rows.task, PG_INT64_MIN, READ_ROWS, others)) > 0)
 	{
 		for (int i = 0; i < n; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
-			if (TransactionIdIsValid(work->rows[i].writer))
-				XactLockTableWait(work->rows[i].writer, NULL, NULL, XLTW_None);
+			if (TransactionIdIsValid(others[i].writer))
+				XactLockTableWait(others[i].writer, NULL, NULL, XLTW_None);
 			else
-				(void) dependency_table_delete(info, &work->rows[i], true);
+				(void) dependency_table_delete(info, &others[i], true);
 		}
 	}
+	pfree(others);
 	if (rows.n > 0)
 		dependency_table_insert(info, &rows);
 	/* Once more: another one may have been replaced at the same time. */
@@ -353,12 +289,12 @@ settle_all(void)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int at = 0; (at = pending_replaced_next(at, &replaced)) >= 0; at++)
 	{
-		Work		work;
+		HeldWork	work;
 
-		if (!is_last(at, &replaced) || !begin_work(&work, replaced.relation))
+		if (!is_last(at, &replaced) || !held_tasks_begin(&work, replaced.relation))
 			continue;
-		write_replaced(&work, &replaced);
-		end_work(&work);
+		write_replaced(work.info, &replaced);
+		held_tasks_end(&work);
 	}
 	for (int at = 0; (at = pending_predecessors_next(at, &action)) >= 0; at++)
 	{
@@ -371,32 +307,12 @@ settle_all(void)
 	PopActiveSnapshot();
 }
 
-static void
-xact_callback(XactEvent event, void *arg)
-{
-	switch (event)
-	{
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			settle_all();
-			break;
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			pending_successors_end();
-			break;
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-			break;
-	}
-}
-
 /*
- * Register the callback.  Called once a process, from _PG_init.
+ * Register the hooks.  Called once a process, from _PG_init.
  */
 void
 successors_register(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
+	pending_hook(PENDING_BEFORE_COMMIT, settle_all);
+	pending_hook(PENDING_AT_END, pending_successors_end);
 }

@@ -24,7 +24,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "catalog/pg_type_d.h"
@@ -168,7 +167,7 @@ static uint64
 execute(const char *command, const text *topic, const text *queue)
 {
 	Relation	rel;
-	QueueInfo  *info = queue_admin_open(queue, &rel);
+	QueueInfo  *info = queue_admin_open(queue, false, &rel);
 	Oid			types[] = {TEXTOID, TEXTOID};
 	Datum		values[] = {PointerGetDatum(topic), CStringGetTextDatum(info->name)};
 	uint64		rows;

@@ -50,22 +50,15 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "access/xact.h"
-#include "common/hashfn.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "common/compat.h"
-#include "common/run_as.h"
 #include "shmem/leases.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
 #include "storage/queue_index.h"
-#include "storage/queue_open.h"
 #include "storage/remembered_keys.h"
 #include "storage/row_reader.h"
 #include "verbs/ended_tasks.h"
@@ -110,23 +103,17 @@ unique_keys_guess(RowReader *row, const text *key)
  * ----------------------------------------------------------------
  */
 
-static bool
-same_text(const text *a, const text *b)
-{
-	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
-		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
-}
-
 /* Does the task that was read count for what a producer's does? */
 static bool
 same_group(RowReader *row, const NewTask *task)
 {
 	bool		none = row_is_null(row, COLUMN_SUBGROUP_KEY);
 
-	return same_text(task->group_key, DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY))) &&
+	return row_reader_same_text(task->group_key,
+								DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY))) &&
 		none == (task->subgroup_key == NULL) &&
-		(none || same_text(task->subgroup_key,
-						   DatumGetTextPP(row_value(row, COLUMN_SUBGROUP_KEY))));
+		(none || row_reader_same_text(task->subgroup_key,
+									  DatumGetTextPP(row_value(row, COLUMN_SUBGROUP_KEY))));
 }
 
 /*
@@ -160,34 +147,16 @@ keeps_place(RowReader *row, const NewTask *task)
 static void
 take_values(RowReader *row, const NewTask *task, bool same_place)
 {
-	TimestampTz expires_at = enqueue_expires_at(row->info, task, GetCurrentTimestamp());
-
-#define SET(column, is_given, value) \
-	do { \
-		row_is_null(row, column) = !(is_given); \
-		if (is_given) \
-			row_value(row, column) = (value); \
-	} while (0)
-	SET(COLUMN_PAYLOAD, true, task->payload);
-	SET(COLUMN_HEADERS, task->has_headers, task->headers);
-	SET(COLUMN_GROUP_KEY, true, PointerGetDatum(task->group_key));
-	SET(COLUMN_SUBGROUP_KEY, task->subgroup_key != NULL, PointerGetDatum(task->subgroup_key));
-	SET(COLUMN_PRIORITY, true, Int64GetDatum(task->priority));
-	SET(COLUMN_COST, true, Float4GetDatum(task->cost));
-	SET(COLUMN_MAX_ATTEMPTS, task->max_attempts >= 0, Int32GetDatum(task->max_attempts));
-	SET(COLUMN_LEASE, task->lease != NULL, IntervalPGetDatum(task->lease));
-	SET(COLUMN_ATTEMPTS, true, Int32GetDatum(0));
-	SET(COLUMN_LAST_ERROR, false, (Datum) 0);
-	SET(COLUMN_NAME, task->name != NULL, PointerGetDatum(task->name));
-	SET(COLUMN_MAX_LOST, task->max_lost >= 0, Int32GetDatum(task->max_lost));
-	SET(COLUMN_LOST, false, (Datum) 0);
-	SET(COLUMN_HISTORY, false, (Datum) 0);
-	SET(COLUMN_EXPIRES_AT, expires_at != DT_NOEND, TimestampTzGetDatum(expires_at));
-	if (task->run_at != DT_NOBEGIN || row->info->policy != QUEUE_TIME)
-		SET(COLUMN_RUN_AT, task->run_at != DT_NOBEGIN, TimestampTzGetDatum(task->run_at));
+	enqueue_set_values(row->info, task, GetCurrentTimestamp(), row->values, row->nulls);
+	row_is_null(row, COLUMN_LAST_ERROR) = true;
+	row_is_null(row, COLUMN_LOST) = true;
+	row_is_null(row, COLUMN_HISTORY) = true;
+	if (task->run_at != DT_NOBEGIN)
+		placement_set_due(row, task->run_at);
+	else if (row->info->policy != QUEUE_TIME)
+		row_is_null(row, COLUMN_RUN_AT) = true;
 	else if (!same_place || DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD)
-		SET(COLUMN_RUN_AT, true, TimestampTzGetDatum(GetCurrentTimestamp()));
-#undef SET
+		placement_set_due(row, GetCurrentTimestamp());
 }
 
 /*
@@ -201,29 +170,11 @@ write_back(RowReader *row, const KeyRow *found, HeapTuple old)
 
 	CommandCounterIncrement();
 	heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
-	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
-						   row->values, row->nulls, true))
+	if (!row_writer_update(row, true))
 		elog(ERROR, "could not find the row of task " INT64_FORMAT " of queue \"%s\"",
 			 found->id, info->name);
 	stats_tally(info->state, became, -1);
 	stats_tally(info->state, task_state_depth(found->state), 1);
-}
-
-/*
- * The task that row has read, in the state from, is replaced by one that waits
- * for others: it is held.
- */
-static bool
-hold(RowReader *row, char from, bool wait)
-{
-	row_is_null(row, COLUMN_ADDRESS) = true;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
-	if (!row_writer_update(row->rel, row->info, &row->tuple.t_self,
-						   row->values, row->nulls, wait))
-		return false;
-	stats_tally(row->info->state, task_state_depth(from), -1);
-	stats_tally(row->info->state, QUEUE_HELD, 1);
-	return true;
 }
 
 /*
@@ -256,6 +207,40 @@ replace_waits(RowReader *row, const KeyRow *found, const NewDependencies *waits)
 }
 
 /*
+ * Write the row of a task that keeps its place, which is at an address in a
+ * lane (NULL: it has none).
+ */
+static bool
+write_in_place(RowReader *row, const KeyRow *found, Lane *lane,
+			   const FairqAddress *address, bool wait)
+{
+	if (!row_writer_update(row, wait))
+		return false;
+	if (lane != NULL)
+		pending_offer_at_commit(lane, address, &row->tuple.t_self);
+	if (found->state == TASK_SCHEDULED)
+		pending_scheduled(row->info->state,
+						  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+	return true;
+}
+
+/*
+ * A task was moved that was ready, or in the overflow, of a group.  It was not
+ * leased when its row was written: a lease that there is when this is committed
+ * began since, and has counted off where the task is now (race 30).
+ */
+static void
+leave_group(QueueInfo *info, uint32 group, bool addressed, char state)
+{
+	if (group == FAIRQ_NO_GROUP)
+		return;
+	if (addressed)
+		pending_ready_removed(info->state, group, 1);
+	else if (state == TASK_OVERFLOW)
+		pending_overflow_removed(info->state, group, 1);
+}
+
+/*
  * Write the row of a task that waits: as it is, or as task gives it.  Returns
  * false if it is not there any more, or being written by another transaction
  * and wait is false.
@@ -269,10 +254,11 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 	QueueInfo  *info = row->info;
 	RowStatus	status = row_reader_read(row, &found->tid);
 	FairqAddress address;
-	Lane	   *lane = NULL;
+	Lane	   *lane;
 	HeapTuple	old = NULL;
 	bool		addressed;
 	bool		same_place = true;
+	uint32		left = FAIRQ_NO_GROUP;
 	int			mark;
 
 	*lost = false;
@@ -287,43 +273,29 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 	if (status == ROW_OWN)
 		CommandCounterIncrement();
 
-	addressed = !row_is_null(row, COLUMN_ADDRESS);
 	pending_reserve(8);
 	mark = pending_mark();
-	if (addressed)
-	{
-		address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-		lane = placement_lane(info, &address);
-		if (status == ROW_LIVE)
-			pending_offer_at_abort(lane, &address, &row->tuple.t_self);
-	}
+	lane = placement_lane_of(row, &address);
+	addressed = (lane != NULL);
+	if (addressed && status == ROW_LIVE)
+		pending_offer_at_abort(lane, &address, &row->tuple.t_self);
 	if (task->replace)
 	{
 		old = heap_copytuple(&row->tuple);
 		same_place = keeps_place(row, task);
 		if (addressed && !same_place)
 			placement_uncharge(row, &address);
-		if (!same_place)
-			placement_leaves(row);
+		if (!same_place && info->policy == QUEUE_FAIR)
+			left = placement_group(row);
 		take_values(row, task, same_place);
 	}
 
-	if (!same_place)
+	if (!(same_place ? write_in_place(row, found, lane, &address, wait) :
+		  task->waits->n > 0 ? placement_unplace(row, TASK_HELD, wait) :
+		  placement_by_run_at(placement, row, wait)))
 	{
-		if (!(task->waits->n > 0 ? hold(row, found->state, wait) :
-			  placement_by_run_at(placement, row, found->state, wait)))
-			return false;
-	}
-	else
-	{
-		if (!row_writer_update(row->rel, info, &row->tuple.t_self,
-							   row->values, row->nulls, wait))
-			return false;
-		if (addressed)
-			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
-		if (found->state == TASK_SCHEDULED)
-			pending_scheduled(info->state,
-							  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+		pending_not_moved(mark);
+		return false;
 	}
 
 	*lost = ((addressed || found->state == TASK_OVERFLOW) && status == ROW_LIVE &&
@@ -339,7 +311,10 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 	}
 	else if (task->replace)
+	{
+		leave_group(info, left, addressed, found->state);
 		replace_waits(row, found, task->waits);
+	}
 	return true;
 }
 
@@ -365,7 +340,8 @@ end_expired(RowReader *row, const KeyRow *found, bool wait)
 /*
  * Take the key of a task that is being enqueued, with the lock of the key,
  * which is held until unique_keys_let_go.  If a task of it waits, it is kept
- * or replaced; else the caller inserts the task.
+ * or replaced; else the caller inserts the task.  Or (NULL) take the key of the
+ * dead task that row has read, which is being revived.
  *
  * Waits for transactions that have a task of the key in hand, without the lock.
  */
@@ -375,13 +351,14 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 {
 	Relation	rel = row->rel;
 	QueueInfo  *info = row->info;
-	RememberedKey remembered;
+	const text *name = task != NULL ? task->unique_key :
+		DatumGetTextPP(row_value(row, COLUMN_UNIQUE_KEY));
+	RememberedKey remembered = {0};
 	int			failures = 0;
 	bool		lost = false;
 
-	Assert(task->unique_key != NULL);
 	durable_leases_require(rel, info);
-	key_tasks_lock_tag(rel, task->unique_key, &key->lock);
+	key_tasks_lock_tag(rel, name, &key->lock);
 	for (;;)
 	{
 		KeyTasks	tasks;
@@ -389,17 +366,17 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 		TransactionId busy;
 
 		(void) LockAcquire(&key->lock, ExclusiveLock, false, false);
-		key_tasks_find(rel, info, task->unique_key, &tasks);
+		key_tasks_find(rel, info, name, &tasks);
 		/* What is held is the one, whatever becomes of the first. */
-		busy = tasks.has_held ? InvalidTransactionId : tasks.busy;
+		busy = tasks.has_held && task != NULL ? InvalidTransactionId : tasks.busy;
 
 		/*
 		 * After the tasks: a transaction that has ended one since has
 		 * remembered it.
 		 */
-		if (!TransactionIdIsValid(busy))
+		if (!TransactionIdIsValid(busy) && task != NULL)
 		{
-			remembered_keys_find(info, task->unique_key, &remembered);
+			remembered_keys_find(info, name, &remembered);
 			busy = remembered.busy;
 		}
 		if (TransactionIdIsValid(busy))
@@ -425,6 +402,11 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 			key->found = tasks.has_first ? KEY_IN_FLIGHT : KEY_FREE;
 			return;
 		}
+		if (task == NULL)
+		{
+			key->found = KEY_WAITING;
+			return;
+		}
 		if (!end_expired(row, waiting, failures > 1) &&
 			write_waiting(placement, row, waiting, task, failures > 1, &lost))
 		{
@@ -441,33 +423,6 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 		 */
 		unique_keys_let_go(key);
 		failures++;
-	}
-}
-
-/*
- * Take the key of a dead task that is being revived.
- */
-void
-unique_keys_take_for_revival(Relation rel, QueueInfo *info, const text *name,
-							 UniqueKey *key)
-{
-	durable_leases_require(rel, info);
-	key_tasks_lock_tag(rel, name, &key->lock);
-	for (;;)
-	{
-		KeyTasks	tasks;
-
-		(void) LockAcquire(&key->lock, ExclusiveLock, false, false);
-		key_tasks_find(rel, info, name, &tasks);
-		if (!TransactionIdIsValid(tasks.busy))
-		{
-			key->found = tasks.has_held || (tasks.has_first && !tasks.in_flight) ?
-				KEY_WAITING : tasks.has_first ? KEY_IN_FLIGHT : KEY_FREE;
-			key->id = tasks.has_first ? tasks.first.id : 0;
-			return;
-		}
-		unique_keys_let_go(key);
-		XactLockTableWait(tasks.busy, NULL, NULL, XLTW_None);
 	}
 }
 

@@ -39,8 +39,6 @@ typedef struct UniqueKey
 extern KeyFound unique_keys_guess(RowReader *row, const text *key);
 extern void unique_keys_take(Placement *placement, RowReader *row,
 							 const NewTask *task, UniqueKey *key);
-extern void unique_keys_take_for_revival(Relation rel, QueueInfo *info,
-										 const text *name, UniqueKey *key);
 extern void unique_keys_let_go(const UniqueKey *key);
 
 /* key_tasks.c */

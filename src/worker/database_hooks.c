@@ -31,7 +31,7 @@
 #include "common/compat.h"
 #include "common/shared_memory.h"
 #include "shmem/worker_slots.h"
-#include "storage/durable_table.h"
+#include "storage/durable_leases.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
 #include "worker/worker.h"
@@ -72,44 +72,42 @@ static void
 object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 			  void *arg)
 {
+	bool		altered = access == OAT_POST_CREATE || access == OAT_POST_ALTER;
+	bool		dropped = access == OAT_DROP && subobject == 0;
+	Oid			table;
+
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, class, object, subobject, arg);
 
-	if (!shared_memory_ready())
+	if (!shared_memory_ready() || !(altered || dropped))
 		return;
-	/* It is there now, or of a version that a worker can serve. */
-	if ((access == OAT_POST_CREATE || access == OAT_POST_ALTER) &&
-		class == ExtensionRelationId)
+	switch (class)
 	{
-		extension_version_altered(object);
-		pending_probe();
+		case ExtensionRelationId:
+			/* It is there now, or of a version that a worker can serve. */
+			if (altered)
+				extension_version_altered(object);
+			pending_probe();
+			break;
+		case DatabaseRelationId:
+			/* It may have become one that is to have a worker, or none. */
+			if (altered)
+				pending_probe();
+			else
+				pending_release_queue(object, InvalidOid);
+			break;
+		case TriggerRelationId:
+			/* Enabled, disabled or made: rows may have come without it. */
+			if (altered && OidIsValid(table = table_of_trigger(object)))
+				pending_read_again(table);
+			break;
+		case RelationRelationId:
+			if (dropped && queue_state_find(object) != NULL)
+				pending_release_queue(MyDatabaseId, object);
+			if (dropped && queue_catalog_name_of(object) != NULL)
+				durable_table_forget_queue(object);
+			break;
 	}
-	/* It may be, or have become, one that is to have a worker, or none. */
-	if ((access == OAT_POST_CREATE || access == OAT_POST_ALTER) &&
-		class == DatabaseRelationId)
-		pending_probe();
-	/* A trigger is enabled, disabled or made: rows may have come without it. */
-	if ((access == OAT_POST_ALTER || access == OAT_POST_CREATE) &&
-		class == TriggerRelationId)
-	{
-		Oid			table = table_of_trigger(object);
-
-		if (OidIsValid(table))
-			pending_read_again(table);
-	}
-	if (access != OAT_DROP || subobject != 0)
-		return;
-	if (class == RelationRelationId)
-	{
-		if (queue_state_find(object) != NULL)
-			pending_release_queue(MyDatabaseId, object);
-		if (queue_catalog_name_of(object) != NULL)
-			durable_table_forget_queue(object);
-	}
-	else if (class == DatabaseRelationId)
-		pending_release_queue(object, InvalidOid);
-	else if (class == ExtensionRelationId)
-		pending_probe();
 }
 
 /*
@@ -146,6 +144,7 @@ wanted_database(Node *command)
 {
 	const char *name = NULL;
 	Oid			database;
+	ListCell   *lc;
 
 	switch (nodeTag(command))
 	{
@@ -157,27 +156,19 @@ wanted_database(Node *command)
 				name = castNode(RenameStmt, command)->subname;
 			break;
 		case T_CreatedbStmt:
+			foreach(lc, castNode(CreatedbStmt, command)->options)
 			{
-				ListCell   *lc;
+				DefElem    *option = lfirst_node(DefElem, lc);
 
-				foreach(lc, castNode(CreatedbStmt, command)->options)
-				{
-					DefElem    *option = lfirst_node(DefElem, lc);
-
-					if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
-						name = defGetString(option);
-				}
+				if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
+					name = defGetString(option);
 			}
 			break;
 		case T_AlterDatabaseStmt:
+			foreach(lc, castNode(AlterDatabaseStmt, command)->options)
 			{
-				ListCell   *lc;
-
-				foreach(lc, castNode(AlterDatabaseStmt, command)->options)
-				{
-					if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
-						name = castNode(AlterDatabaseStmt, command)->dbname;
-				}
+				if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+					name = castNode(AlterDatabaseStmt, command)->dbname;
 			}
 			break;
 		default:

@@ -33,7 +33,6 @@
 #include "tcop/tcopprot.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "common/run_as.h"
@@ -60,6 +59,13 @@ static List *known_queues = NIL;
 static bool list_failed = false;
 static bool notify_failed = false;
 
+/* Queues to NOTIFY of. */
+typedef struct Notified
+{
+	int			n;
+	int			queues[MAX_NOTIFIED];
+} Notified;
+
 static void
 worker_exit(int code, Datum arg)
 {
@@ -68,19 +74,17 @@ worker_exit(int code, Datum arg)
 }
 
 /*
- * After an error, where PG_CATCH is: end the transaction, and log the error
- * unless that is not wanted.
+ * Do work(arg) in a transaction.  Returns whether it has failed, which is
+ * logged unless that had failed before.
  */
-static void
-abort_transaction(bool log)
+static bool
+try_work(void (*work) (void *arg), void *arg, bool failed_before)
 {
-	HOLD_INTERRUPTS();
-	patience_end();
-	if (log)
-		EmitErrorReport();
-	AbortCurrentTransaction();
-	FlushErrorState();
-	RESUME_INTERRUPTS();
+	ErrorData  *error = run_as_transaction(work, arg, !failed_before);
+
+	if (error != NULL)
+		FreeErrorData(error);
+	return error != NULL;
 }
 
 /*
@@ -101,89 +105,40 @@ read_queues(void)
 
 /*
  * See which queues the database has: known_queues, as they were when they were
- * seen last, should they not be seen now; *next is when to look again then.
- * Returns whether the extension is there, in the library's version; when it is
- * altered there will be another worker.
+ * seen last, should they not be seen now; arg: when to look again then.  The
+ * worker is not needed if the extension is not there, or not in the library's
+ * version; when it is altered there will be another worker.
  */
-static bool
-list_queues(TimestampTz *next)
+static void
+list_queues(void *arg)
 {
-	volatile bool exists = true;
+	TimestampTz *next = arg;
 
-	PG_TRY();
-	{
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
-		patience_begin();
-		exists = OidIsValid(get_extension_oid("pgfairq", true)) &&
-			extension_version_matches(LOG);
-		if (exists && queue_catalog_lock_settings())
-			read_queues();
-		else
-			*next = GetCurrentTimestamp() + USECS_PER_SEC;
-		PopActiveSnapshot();
-		CommitTransactionCommand();
-		patience_end();
-		list_failed = false;
-	}
-	PG_CATCH();
-	{
-		abort_transaction(!list_failed);
-		list_failed = true;
-		*next = GetCurrentTimestamp() + FIRST_RETRY_SECS * USECS_PER_SEC;
-	}
-	PG_END_TRY();
-	return exists;
+	if (!OidIsValid(get_extension_oid("pgfairq", true)) || !extension_version_matches(LOG))
+		my_end = WORKER_NOT_NEEDED;
+	else if (queue_catalog_lock_settings())
+		read_queues();
+	else
+		*next = GetCurrentTimestamp() + USECS_PER_SEC;
 }
 
 /*
- * Release what went without a call of ours, when this server was a standby.
+ * NOTIFY of queues: channel fairq_<queue>, without payload.  arg: the Notified.
  */
 static void
-release_gone_queues(void)
+send_notifications(void *arg)
 {
-	StartTransactionCommand();
-	(void) gone_queues_release();
-	CommitTransactionCommand();
-}
+	Notified   *notified = arg;
 
-/*
- * NOTIFY of queues: channel fairq_<queue>, without payload.
- */
-static void
-send_notifications(int n, const int *queues)
-{
-	PG_TRY();
+	for (int i = 0; i < notified->n; i++)
 	{
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		patience_begin();
-		for (int i = 0; i < n; i++)
-		{
-			char	   *queue = queue_catalog_name_of(queue_state_by_number(queues[i])->relation);
-			char		channel[NAMEDATALEN];
+		QueueState *state = queue_state_by_number(notified->queues[i]);
+		char	   *queue = queue_catalog_name_of(state->relation);
 
-			/* Unless it is just being dropped. */
-			if (queue == NULL)
-				continue;
-			snprintf(channel, sizeof(channel), "fairq_%s", queue);
-			Async_Notify(channel, NULL);
-		}
-		CommitTransactionCommand();
-		patience_end();
-		pgstat_report_stat(false);
-		notify_failed = false;
+		/* Unless it is just being dropped. */
+		if (queue != NULL)
+			Async_Notify(psprintf("fairq_%.*s", NAMEDATALEN - 7, queue), NULL);
 	}
-	PG_CATCH();
-	{
-		abort_transaction(!notify_failed);
-		notify_failed = true;
-		for (int i = 0; i < n; i++)
-			waiter_errands_notify_again(queues[i], GetCurrentTimestamp() +
-										FIRST_RETRY_SECS * USECS_PER_SEC);
-	}
-	PG_END_TRY();
 }
 
 /*
@@ -193,20 +148,24 @@ send_notifications(int n, const int *queues)
 static TimestampTz
 run_errands(Oid database)
 {
-	int			queues[MAX_NOTIFIED];
+	Notified	notified;
 	TimestampTz next;
-	int			n;
 
-	worker_slots_errands_begin(my_slot);
-	n = waiter_errands_due(database, GetCurrentTimestamp(), queue_ready_bucket,
-						   MAX_NOTIFIED, queues, &next);
-	if (n > 0)
+	worker_slots_begin_look(my_slot, WORKER_ERRANDS);
+	notified.n = waiter_errands_due(database, GetCurrentTimestamp(), queue_ready_bucket,
+									MAX_NOTIFIED, notified.queues, &next);
+	if (notified.n == 0)
+		return worker_slots_next_look(my_slot, WORKER_ERRANDS, next);
+	notify_failed = try_work(send_notifications, &notified, notify_failed);
+	if (notify_failed)
 	{
-		send_notifications(n, queues);
-		if (notify_failed)
-			next = Min(next, GetCurrentTimestamp() + FIRST_RETRY_SECS * USECS_PER_SEC);
+		TimestampTz again = GetCurrentTimestamp() + FIRST_RETRY_SECS * USECS_PER_SEC;
+
+		for (int i = 0; i < notified.n; i++)
+			waiter_errands_notify_again(notified.queues[i], again);
+		next = Min(next, again);
 	}
-	return worker_slots_next_errand(my_slot, next);
+	return worker_slots_next_look(my_slot, WORKER_ERRANDS, next);
 }
 
 /*
@@ -220,7 +179,7 @@ run_schedules(bool between)
 	static TimestampTz rest_until = 0;
 	TimestampTz began = GetCurrentTimestamp();
 
-	next_schedule = worker_slots_next_schedule(my_slot, next_schedule);
+	next_schedule = worker_slots_next_look(my_slot, WORKER_SCHEDULES, next_schedule);
 	if (next_schedule > began || (between && wall_clock_ahead(rest_until, began, USECS_PER_SEC)))
 		return;
 	next_schedule = schedule_worker_run(my_slot);
@@ -238,19 +197,20 @@ maintain_all(void)
 	ListCell   *lc;
 
 	/* Before: what this wakes us for is seen in this round. */
-	maintain_tick(GetCurrentTimestamp());
-	worker_slots_pass_begins(my_slot);
-	if (!list_queues(&next))
-	{
-		my_end = WORKER_NOT_NEEDED;
+	maintain_tick();
+	worker_slots_begin_look(my_slot, WORKER_QUEUES);
+	list_failed = try_work(list_queues, &next, list_failed);
+	if (list_failed)
+		next = GetCurrentTimestamp() + FIRST_RETRY_SECS * USECS_PER_SEC;
+	if (my_end == WORKER_NOT_NEEDED)
 		proc_exit(0);
-	}
 	foreach(lc, known_queues)
 	{
 		next = wall_clock_earlier(next, queue_passes_run(lfirst_oid(lc)));
 		run_schedules(true);
 	}
-	return worker_slots_next(my_slot, wall_clock_earlier(next, maintain_next_lease()));
+	return worker_slots_next_look(my_slot, WORKER_QUEUES,
+								  wall_clock_earlier(next, maintain_next_lease()));
 }
 
 /*
@@ -282,7 +242,12 @@ database_worker_main(Datum arg)
 	patience_register();
 	queue_passes_begin();
 	schedule_worker_begin();
-	release_gone_queues();
+
+	/* What went without a call of ours, when this server was a standby. */
+	StartTransactionCommand();
+	(void) gone_queues_release();
+	CommitTransactionCommand();
+
 	while (!worker_slots_stop_requested(my_slot))
 	{
 		TimestampTz until;
@@ -299,7 +264,7 @@ database_worker_main(Datum arg)
 		}
 
 		/* If the clock was set, what we come for may be due, or later. */
-		(void) wall_clock_check();
+		wall_clock_check();
 		if (clock_steps != wall_clock_steps())
 		{
 			clock_steps = wall_clock_steps();
@@ -307,7 +272,7 @@ database_worker_main(Datum arg)
 			next = next_schedule = 0;
 		}
 
-		next = worker_slots_next(my_slot, next);
+		next = worker_slots_next_look(my_slot, WORKER_QUEUES, next);
 		if (next <= GetCurrentTimestamp())
 			next = maintain_all();
 		run_schedules(false);

@@ -101,15 +101,12 @@ database_entry(Oid oid)
 
 	if (!found)
 	{
-		entry->unserved = false;
-		entry->slot = worker_slots_find(oid);	/* of an earlier launcher */
-		entry->handle = NULL;
-		entry->probe_again = false;
-		entry->started_at = GetCurrentTimestamp();
-		entry->waiting_since = 0;
-		entry->told = false;
-		entry->failures = 0;
-		entry->retry_at = 0;
+		*entry = (LaunchedDatabase)
+		{
+			.database = oid,
+			.slot = worker_slots_find(oid), /* of an earlier launcher */
+			.started_at = GetCurrentTimestamp(),
+		};
 	}
 	return entry;
 }
@@ -189,10 +186,8 @@ check_worker(LaunchedDatabase *entry)
 		case WORKER_FAILED:
 			if (GetCurrentTimestamp() - entry->started_at > GOOD_RUN_SECS * USECS_PER_SEC)
 				entry->failures = 0;
-			entry->retry_at = GetCurrentTimestamp() +
-				Min(FIRST_RETRY_SECS << Min(entry->failures, 10), LAST_RETRY_SECS) *
-				USECS_PER_SEC;
-			entry->failures++;
+			entry->retry_at = wall_clock_retry(GetCurrentTimestamp(), entry->failures++,
+											   LAST_RETRY_SECS * USECS_PER_SEC);
 			break;
 	}
 	entry->slot = -1;
@@ -250,11 +245,8 @@ start_worker(LaunchedDatabase *entry)
 		entry->told = true;
 		ereport(WARNING,
 				(errmsg("could not start a pgfairq worker for the database with OID %u", entry->database),
-				 slot < 0 ?
 				 errhint("Raise the setting \"%s\" and restart the server, or call fairq.maintain() for the queues there.",
-						 "pgfairq.max_workers") :
-				 errhint("Raise the setting \"%s\" and restart the server, or call fairq.maintain() for the queues there.",
-						 "max_worker_processes")));
+						 slot < 0 ? "pgfairq.max_workers" : "max_worker_processes")));
 	}
 	if (slot >= 0)
 		(void) worker_slots_unreserve(slot);
@@ -276,7 +268,7 @@ launch(void)
 	TimestampTz now;
 	TimestampTz next = PG_INT64_MAX;
 
-	(void) wall_clock_check();
+	wall_clock_check();
 	if (clock_steps != wall_clock_steps())
 	{
 		/* The clock was set: the times until when things wait mean nothing. */

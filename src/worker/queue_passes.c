@@ -22,13 +22,8 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
-#include "miscadmin.h"
-#include "pgstat.h"
 #include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "utils/hsearch.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "common/run_as.h"
@@ -38,7 +33,6 @@
 #include "storage/queue_open.h"
 #include "worker/worker.h"
 
-#define FIRST_RETRY_SECS	1
 #define LAST_RETRY_SECS		300
 
 /* What a lock keeps from being done is looked at again this soon at least. */
@@ -69,9 +63,9 @@ typedef struct FailingQueue
 /* A pass, and what came of it. */
 typedef struct Turn
 {
+	Oid			relation;
 	Maintenance maintenance;
-	bool		more;			/* there is more to do now ... */
-	TimestampTz next;			/* ... or then */
+	bool		more;			/* there is more to do now */
 } Turn;
 
 static HTAB *failing = NULL;
@@ -123,7 +117,7 @@ may_open(Oid relation)
 }
 
 /*
- * A pass in a transaction of its own.
+ * A pass, of one duty or of all, in a transaction of its own.  arg: the Turn.
  *
  * Its locks are tried: behind a lock on one queue's table all others would
  * wait, and whoever drops the extension or wants the database would meet us
@@ -131,81 +125,48 @@ may_open(Oid relation)
  * does so for as long as patience has it.
  */
 static void
-one_pass(Oid relation, Turn *turn)
+one_pass(void *arg)
 {
-	turn->maintenance.next = PG_INT64_MAX;
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	patience_begin();
-	if (may_open(relation))
-	{
-		Oid			owner = run_as_owner_of(relation);
-		QueueState *state = queue_state_find(relation);
-		TimestampTz now = GetCurrentTimestamp();
-		RunAs		context;
-		Relation	rel;
-		QueueInfo  *info;
+	Turn	   *turn = arg;
+	Oid			owner;
+	QueueState *state;
+	TimestampTz now = GetCurrentTimestamp();
+	RunAs		context;
+	Relation	rel;
+	QueueInfo  *info;
 
-		if (state != NULL && wall_clock_ahead(state->rests_until, now, PATIENCE_REST_USECS))
-			turn->maintenance.next = state->rests_until;
-		else if (OidIsValid(owner))
+	turn->maintenance.next = now + USECS_PER_SEC;
+	if (!may_open(turn->relation))
+		return;
+	owner = run_as_owner_of(turn->relation);
+	state = queue_state_find(turn->relation);
+	turn->maintenance.next = PG_INT64_MAX;
+	if (state != NULL && wall_clock_ahead(state->rests_until, now, PATIENCE_REST_USECS))
+		turn->maintenance.next = state->rests_until;
+	else if (OidIsValid(owner))
+	{
+		/* Nothing of the owner's is looked at with our own privileges. */
+		run_as_owner(owner, InvalidOid, &context);
+		patience_of(state == NULL ? NULL : &state->rests_until);
+		info = queue_open_relation(turn->relation, NoLock, 0, &rel);
+		if (info != NULL)
 		{
-			/* Nothing of the owner's is looked at with our own privileges. */
-			run_as_owner(owner, InvalidOid, &context);
-			patience_of(state == NULL ? NULL : &state->rests_until);
-			info = queue_open_relation(relation, NoLock, 0, &rel);
-			if (info != NULL)
-			{
-				patience_of(&info->state->rests_until);
-				if (queue_reader_reads(rel, info))
-					turn->maintenance.next = now + READER_LOOK_USECS;
-				else
-					turn->more = maintain_pass(rel, info, &turn->maintenance);
-				relation_close(rel, NoLock);
-			}
-			run_as_end(&context);
+			patience_of(&info->state->rests_until);
+			if (queue_reader_reads(rel, info))
+				turn->maintenance.next = now + READER_LOOK_USECS;
+			else
+				turn->more = maintain_pass(rel, info, &turn->maintenance);
+			relation_close(rel, NoLock);
 		}
+		run_as_end(&context);
 	}
-	else
-		turn->maintenance.next = GetCurrentTimestamp() + USECS_PER_SEC;
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	patience_end();
-	pgstat_report_stat(false);
-	turn->next = turn->maintenance.next;
 }
 
-/*
- * A pass, of one duty or of all.  Returns the error if it failed.
- */
-static ErrorData *
-try_pass(Oid relation, Turn *turn)
+/* When the next pass is wanted after one that has not failed. */
+static TimestampTz
+next_pass(const Turn *turn)
 {
-	ErrorData  *volatile error = NULL;
-
-	PG_TRY();
-	{
-		one_pass(relation, turn);
-	}
-	PG_CATCH();
-	{
-		HOLD_INTERRUPTS();
-		patience_end();
-		MemoryContextSwitchTo(TopMemoryContext);
-		error = CopyErrorData();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-	}
-	PG_END_TRY();
-
-	/*
-	 * What the owner's code could leave in our session in spite of its
-	 * restricted context: we go on for ever, and with others' queues.
-	 */
-	LockReleaseSession(USER_LOCKMETHOD);
-	return error;
+	return turn->more ? GetCurrentTimestamp() : turn->maintenance.next;
 }
 
 /* Log an error, unless another duty of the queue has had the same. */
@@ -251,9 +212,9 @@ duty_failed(FailingQueue *entry, Duty duty, const Turn *turn, ErrorData *error)
 
 	locked = (error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE);
 	record->sqlerrcode = error->sqlerrcode;
-	record->retry_at = GetCurrentTimestamp() +
-		Min(FIRST_RETRY_SECS << Min(record->failures, 10),
-			locked ? LAST_LOCKED_SECS : LAST_RETRY_SECS) * USECS_PER_SEC;
+	record->retry_at = wall_clock_retry(GetCurrentTimestamp(), record->failures,
+										(locked ? LAST_LOCKED_SECS : LAST_RETRY_SECS) *
+										USECS_PER_SEC);
 	if (lost && !locked)
 		record->max = record->max == 0 ? FEWER_ROWS : Max(record->max / 10, 1);
 
@@ -282,11 +243,14 @@ run_duties(FailingQueue *entry)
 	for (int duty = 0; duty < DUTIES; duty++)
 	{
 		DutyRecord *record = &entry->duties[duty];
-		Turn		turn = {.maintenance = {.duties = 1 << duty,.max = record->max}};
+		Turn		turn = {
+			.relation = entry->relation,
+			.maintenance = {.duties = 1 << duty,.max = record->max}
+		};
 
 		if (record->retry_at <= GetCurrentTimestamp())
 		{
-			ErrorData  *error = try_pass(entry->relation, &turn);
+			ErrorData  *error = run_as_transaction(one_pass, &turn, false);
 
 			if (error != NULL)
 			{
@@ -299,7 +263,7 @@ run_duties(FailingQueue *entry)
 				record->retry_at = 0;
 				if (!turn.more)
 					record->max = 0;
-				next = Min(next, turn.more ? GetCurrentTimestamp() : turn.next);
+				next = wall_clock_earlier(next, next_pass(&turn));
 			}
 		}
 		if (record->failures > 0)
@@ -319,14 +283,14 @@ TimestampTz
 queue_passes_run(Oid relation)
 {
 	FailingQueue *entry = hash_search(failing, &relation, HASH_FIND, NULL);
-	Turn		turn = {0};
+	Turn		turn = {.relation = relation};
 	ErrorData  *error;
 
 	if (entry != NULL)
 		return run_duties(entry);
-	error = try_pass(relation, &turn);
+	error = run_as_transaction(one_pass, &turn, false);
 	if (error == NULL)
-		return turn.more ? GetCurrentTimestamp() : turn.next;
+		return next_pass(&turn);
 
 	/* Which of its duties was it? */
 	FreeErrorData(error);

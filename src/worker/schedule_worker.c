@@ -25,13 +25,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "miscadmin.h"
-#include "pgstat.h"
-#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "common/run_as.h"
@@ -71,15 +67,17 @@ typedef struct Account
 	TimestampTz at;				/* ... at this time */
 } Account;
 
-/* A batch: of a list of DueSchedule, from one on. */
-typedef struct Batch
+/* A round: batches of a list of DueSchedule, from one on. */
+typedef struct Round
 {
+	MemoryContext context;		/* of the list */
 	List	   *due;
 	int			at;
-	int			max;
-	TimestampTz next;			/* when one of those that it was about is due
-								 * again */
-} Batch;
+	int			max;			/* of a batch */
+	int			end;			/* where to go on, if the batch commits */
+	const ErrorData *error;		/* with which a tick alone has failed */
+	TimestampTz next;			/* when one of these is due again, or another */
+} Round;
 
 static HTAB *accounts = NULL;
 static bool list_failed = false;
@@ -149,103 +147,55 @@ close_accounts(TimestampTz now)
 	}
 }
 
-/* Begin a transaction.  Returns whether the schedules' table is locked. */
+/* Is the schedules' table there, of this version, and locked? */
 static bool
-begin_transaction(void)
+open_schedules(void)
 {
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	patience_begin();
 	return queue_catalog_lock_extension() && extension_version_matches(0) &&
 		OidIsValid(schedule_table_open());
 }
 
+/*
+ * What is due now, and when the next will be.  arg: the Round.
+ */
 static void
-end_transaction(void)
+list_due(void *arg)
 {
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	patience_end();
-	pgstat_report_stat(false);
-}
-
-/*
- * After an error, where PG_CATCH is: end the transaction.  The error is
- * returned, in the context given, and perhaps logged.
- */
-static ErrorData *
-abort_transaction(MemoryContext context, bool log)
-{
-	ErrorData  *error;
-
-	HOLD_INTERRUPTS();
-	patience_end();
-	if (log)
-		EmitErrorReport();
-	MemoryContextSwitchTo(context);
-	error = CopyErrorData();
-	AbortCurrentTransaction();
-	FlushErrorState();
-	RESUME_INTERRUPTS();
-	MemoryContextSwitchTo(context);
-	return error;
-}
-
-/*
- * What is due now, in a list of the context given.  *next is when the next
- * will be, or when to look again.
- */
-static List *
-list_due(MemoryContext context, TimestampTz *next)
-{
-	List	   *volatile due = NIL;
+	Round	   *round = arg;
 	TimestampTz now = GetCurrentTimestamp();
+	MemoryContext old;
+	List	   *due;
 
-	*next = now + BUSY_USECS;
-	PG_TRY();
-	{
-		if (begin_transaction())
-		{
-			MemoryContext old = MemoryContextSwitchTo(context);
-
-			due = schedule_table_due(NULL, now);
-			MemoryContextSwitchTo(old);
-			*next = schedule_table_next(now);
-		}
-		end_transaction();
-		list_failed = false;
-	}
-	PG_CATCH();
-	{
-		(void) abort_transaction(context, !list_failed);
-		list_failed = true;
-		due = NIL;
-	}
-	PG_END_TRY();
-	return due;
+	if (!open_schedules())
+		return;
+	old = MemoryContextSwitchTo(round->context);
+	due = schedule_table_due(NULL, now);
+	MemoryContextSwitchTo(old);
+	round->next = schedule_table_next(now);
+	round->due = due;
 }
 
 /*
- * Run a batch, in a transaction.  Returns where to go on.
+ * Run a batch.  arg: the Round.
  */
-static int
-run_batch(Batch *batch)
+static void
+run_batch(void *arg)
 {
+	Round	   *round = arg;
 	TimestampTz begun = GetCurrentTimestamp();
 	TimestampTz now = begun;
-	int			end = Min(list_length(batch->due), batch->at + batch->max);
-	int			at = batch->at;
+	int			end = Min(list_length(round->due), round->at + round->max);
 
-	if (!begin_transaction())
+	round->end = round->at;
+	if (!open_schedules())
 	{
-		batch->next = now + BUSY_USECS;
-		end_transaction();
-		return list_length(batch->due);
+		round->next = wall_clock_earlier(round->next, now + BUSY_USECS);
+		round->end = list_length(round->due);
+		return;
 	}
-	while (at < end && now - begun >= 0 && now - begun < BATCH_USECS)
+	while (round->end < end && now - begun >= 0 && now - begun < BATCH_USECS)
 	{
-		DueSchedule *due = list_nth(batch->due, at);
+		DueSchedule *due = list_nth(round->due, round->end);
 		TimestampTz next = rests_until(due->queue, now);
 
 		if (next == 0)
@@ -257,68 +207,43 @@ run_batch(Batch *batch)
 			now = GetCurrentTimestamp();
 			charge_queue(due->queue, tick_begun, now);
 		}
-		batch->next = wall_clock_earlier(batch->next, next);
-		at++;
+		round->next = wall_clock_earlier(round->next, next);
+		round->end++;
 	}
 	ForceSyncCommit();
-	end_transaction();
-	return at;
 }
 
 /*
- * A tick alone has failed, outside of what is its own: it is passed over.
+ * A tick alone has failed, outside of what is its own: it is passed over.  arg:
+ * the Round.
  */
 static void
-pass_over(DueSchedule *due, const ErrorData *error, MemoryContext context)
+pass_over(void *arg)
 {
-	PG_TRY();
-	{
-		if (begin_transaction())
-			run_schedules_failed(due->name, error);
-		end_transaction();
-	}
-	PG_CATCH();
-	{
-		(void) abort_transaction(context, true);
-	}
-	PG_END_TRY();
+	Round	   *round = arg;
+	DueSchedule *due = list_nth(round->due, round->at);
+
+	if (open_schedules())
+		run_schedules_failed(due->name, round->error);
 }
 
 /*
- * Run a batch, and if it fails the next ticks one by one.  Returns where to go
- * on.
+ * Run a batch, and if it fails the next ticks one by one.
  */
-static int
-try_batch(Batch *batch, MemoryContext context)
+static void
+try_batch(Round *round)
 {
-	volatile int next = batch->at + 1;
-	ErrorData  *volatile error = NULL;
-
-	PG_TRY();
+	round->error = run_as_transaction(run_batch, round, false);
+	if (round->error == NULL)
+		round->at = round->end;
+	else if (round->max > 1)
+		round->max = 1;
+	else
 	{
-		next = run_batch(batch);
+		(void) run_as_transaction(pass_over, round, true);
+		round->next = wall_clock_earlier(round->next, GetCurrentTimestamp() + BUSY_USECS);
+		round->at++;
 	}
-	PG_CATCH();
-	{
-		error = abort_transaction(context, false);
-	}
-	PG_END_TRY();
-
-	/*
-	 * What owners' code could leave in our session in spite of its restricted
-	 * context.
-	 */
-	LockReleaseSession(USER_LOCKMETHOD);
-	if (error == NULL)
-		return next;
-	if (batch->max > 1)
-	{
-		batch->max = 1;
-		return batch->at;
-	}
-	pass_over(list_nth(batch->due, batch->at), error, context);
-	batch->next = wall_clock_earlier(batch->next, GetCurrentTimestamp() + BUSY_USECS);
-	return next;
 }
 
 /*
@@ -328,25 +253,25 @@ try_batch(Batch *batch, MemoryContext context)
 TimestampTz
 schedule_worker_run(int slot)
 {
-	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "pgfairq schedules",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
+	Round		round = {.max = BATCH_MAX};
 	TimestampTz begun = GetCurrentTimestamp();
-	Batch		batch = {.max = BATCH_MAX,.next = PG_INT64_MAX};
 	TimestampTz next;
+	MemoryContext old;
 
-	worker_slots_schedules_begin(slot);
+	round.context = AllocSetContextCreate(TopMemoryContext, "pgfairq schedules",
+										  ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(round.context);
+	worker_slots_begin_look(slot, WORKER_SCHEDULES);
 	close_accounts(begun);
-	batch.due = list_due(context, &next);
-	while (batch.at < list_length(batch.due) &&
+	round.next = begun + BUSY_USECS;
+	list_failed = run_as_transaction(list_due, &round, !list_failed) != NULL;
+	while (round.at < list_length(round.due) &&
 		   GetCurrentTimestamp() - begun < ROUND_USECS)
-		batch.at = try_batch(&batch, context);
+		try_batch(&round);
 
-	if (batch.at < list_length(batch.due))
-		next = GetCurrentTimestamp();
-	next = wall_clock_earlier(next, batch.next);
+	next = round.at < list_length(round.due) ? GetCurrentTimestamp() : round.next;
 	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
+	MemoryContextDelete(round.context);
 	next = wall_clock_earlier(next, GetCurrentTimestamp() + LOOK_USECS);
-	return worker_slots_next_schedule(slot, next);
+	return worker_slots_next_look(slot, WORKER_SCHEDULES, next);
 }

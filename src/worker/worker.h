@@ -38,8 +38,4 @@ extern TimestampTz schedule_worker_run(int slot);
 /* lease_handover.c */
 extern void lease_handover_begin(void);
 
-/* node_probe.c */
-extern PGDLLEXPORT void node_probe_main(Datum arg);
-extern void node_probe_start(void);
-
 #endif							/* FAIRQ_WORKER_H */

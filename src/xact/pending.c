@@ -56,31 +56,52 @@
 #include "shmem/waiters.h"
 #include "xact/pending.h"
 
+/*
+ * The list, of TopMemoryContext, in the order in which actions were noted.  It
+ * is empty outside of transactions.  subid does not descend along it, so what
+ * a subtransaction has noted is its end (check_actions).
+ *
+ * 0 <= actions_count <= actions_size, which is what there is room for.
+ */
 static PendingAction *actions = NULL;
 static int	actions_count = 0;
 static int	actions_size = 0;
 
-/* Is there any action of a phase? */
+/*
+ * Is there any action of a phase?  It may say so of an action that was undone
+ * or dropped since; it never denies one that is there.
+ */
 static bool phase_used[PENDING_PHASES];
 
-/* What else is cleaned up at abort. */
-#define MAX_ABORT_HOOKS		8
-static void (*abort_hooks[MAX_ABORT_HOOKS]) (void);
-static int	abort_hooks_count = 0;
+/*
+ * What else is done at a moment, in order: hooks[moment][0 ..
+ * hooks_count[moment] - 1].  Set once a process.
+ */
+#define MAX_HOOKS		8
+static void (*hooks[PENDING_MOMENTS][MAX_HOOKS]) (void);
+static int	hooks_count[PENDING_MOMENTS] = {0};
 
 /* What is owed is being done: nothing new may be noted. */
 static bool carrying_out PG_USED_FOR_ASSERTS_ONLY = false;
 
+/*
+ * The transaction that is being prepared, from before_prepare on.
+ * InvalidTransactionId if it has none; out of date once it has been prepared.
+ */
 static TransactionId preparing_xid = InvalidTransactionId;
 
-/* What was owed has been taken back. */
+/*
+ * What was owed has been taken back.  The action keeps its place in the list,
+ * for others have the numbers of those behind it.
+ */
 static const PendingKind nothing = {
 	.name = "nothing",
 	.prepare = pending_nothing,
 };
 
 /*
- * For a kind of which nothing is owed when it is prepared.
+ * For a kind of which nothing is owed when it is prepared.  It says so, for a
+ * kind that says nothing is refused by an assertion in pending_add.
  */
 void
 pending_nothing(PendingAction *action)
@@ -91,6 +112,11 @@ pending_nothing(PendingAction *action)
  * Make room for n actions.  The caller does so before it does something in
  * shared memory that an action has to undo: to note the action cannot fail
  * then.
+ *
+ * The room is for the next n that are noted by whatever code, until the
+ * transaction ends.  So a verb reserves once for all that it may note for one
+ * task, and does so again for the next.  The list grows to twice its size: to
+ * note n actions costs O(n).
  */
 void
 pending_reserve(int n)
@@ -112,6 +138,9 @@ pending_reserve(int n)
 /*
  * Note an action; the caller fills in its data.  The result, and every other
  * pointer to an action, is good until the next one is noted.
+ *
+ * Without room that was reserved it may fail for want of memory.  So it may be
+ * called so only before there is anything to be undone.
  */
 PendingAction *
 pending_add(const PendingKind *kind)
@@ -120,7 +149,7 @@ pending_add(const PendingKind *kind)
 
 	AssertInTransaction();
 	Assert(!carrying_out);
-	Assert(kind->prepare != NULL || kind->check_prepare != NULL);
+	Assert(kind->prepare != NULL || kind->refused != NULL || kind->check_prepare != NULL);
 	if (unlikely(actions_count == actions_size))
 		pending_reserve(1);
 	action = &actions[actions_count++];
@@ -131,7 +160,9 @@ pending_add(const PendingKind *kind)
 }
 
 /*
- * The number of the next action that is noted.
+ * The number of the next action that is noted.  Numbers ascend from 0 in each
+ * transaction.  One may be used again when its action was undone, dropped or,
+ * at a rollback, moved up: so whoever keeps one looks by pending_find.
  */
 int
 pending_mark(void)
@@ -140,7 +171,8 @@ pending_mark(void)
 }
 
 /*
- * An action by its number; NULL if there is none.
+ * An action by its number; NULL if there is none, also for a number below
+ * zero.  It may be of any kind, and be one that was dropped.
  */
 PendingAction *
 pending_action(int number)
@@ -162,9 +194,36 @@ pending_find(int number, const PendingKind *kind)
 		action->subid == GetCurrentSubTransactionId() ? action : NULL;
 }
 
+/* So many actions are looked at, from the last one on. */
+#define RECENT_ACTIONS	8
+
+/*
+ * The data of the latest action of a kind and of this subtransaction whose
+ * data begins with a pointer to subject, if it is one of the last few; else
+ * NULL.  So that of a run of them there is one, with others in between.
+ *
+ * The caller may change the data so that the action stands for one more.  An
+ * action of a parent is not found: it would stay if only this subtransaction
+ * rolls back.
+ */
+void *
+pending_recent(const PendingKind *kind, const void *subject)
+{
+	for (int i = 1; i <= RECENT_ACTIONS; i++)
+	{
+		PendingAction *action = pending_find(actions_count - i, kind);
+
+		if (action != NULL && memcmp(action->u.data, &subject, sizeof(subject)) == 0)
+			return action->u.data;
+	}
+	return NULL;
+}
+
 /*
  * From now on something else is owed.  The caller brings the data into the
- * form of the new kind.
+ * form of the new kind.  Also called while actions are carried out, by the
+ * callback of the action itself: then the new kind's phase is a later one, and
+ * is carried out in its turn.
  */
 void
 pending_become(PendingAction *action, const PendingKind *kind)
@@ -175,7 +234,10 @@ pending_become(PendingAction *action, const PendingKind *kind)
 }
 
 /*
- * Nothing is owed: what the action was about has not come to pass.
+ * Nothing is owed: what the action was about has not come to pass.  The caller
+ * has undone what it stood for, and freed what it points to; no callback is
+ * called.  The last one leaves the list, so that a loop which notes and drops
+ * does not make it grow.
  */
 void
 pending_drop(PendingAction *action)
@@ -186,8 +248,45 @@ pending_drop(PendingAction *action)
 		actions_count--;
 }
 
+/* A function that is called at commit, and with what (pending_call). */
+typedef struct OwedCall
+{
+	QueueState *queue;
+	PendingCall call;
+	uint32		number;
+	int			n;
+} OwedCall;
+
+static void
+make_call(PendingAction *action)
+{
+	OwedCall   *owed = pending_data(action, OwedCall);
+
+	owed->call(owed->queue, owed->number, owed->n);
+}
+
+static const PendingKind owed_call = {
+	.name = "call",
+	.commit = make_call,
+	.prepare = make_call,
+};
+
 /*
- * The transaction that is being prepared; for prepare callbacks.
+ * A function is to be called at commit, or when the transaction is prepared,
+ * in its turn among the other actions.  It must not fail.  If the transaction
+ * or this subtransaction rolls back it is not called.  The caller has the
+ * queue's relation locked until the transaction ends, which keeps the queue.
+ */
+void
+pending_call(PendingCall call, QueueState *queue, uint32 number, int n)
+{
+	Assert(call != NULL);
+	*pending_new(owed_call, OwedCall) = (OwedCall) {queue, call, number, n};
+}
+
+/*
+ * The transaction that is being prepared; for prepare callbacks.  It has an id
+ * if it has written a row.
  */
 TransactionId
 pending_preparing(void)
@@ -196,15 +295,23 @@ pending_preparing(void)
 }
 
 /*
- * Have hook called when a transaction or a subtransaction rolls back, before
- * its actions are undone.  It must not fail.  Hooks are called in the order in
- * which they were registered, once a process from _PG_init.
+ * Have hook called at a moment.  Hooks are called in the order in which they
+ * were registered, once a process from _PG_init.  Those of a transaction that
+ * has ended are called before its actions are undone (PENDING_AT_ABORT): so
+ * what a claim has in hand is given back before its leases are.
  */
 void
-pending_at_abort(void (*hook) (void))
+pending_hook(PendingMoment moment, void (*hook) (void))
 {
-	Assert(abort_hooks_count < MAX_ABORT_HOOKS);
-	abort_hooks[abort_hooks_count++] = hook;
+	Assert(hooks_count[moment] < MAX_HOOKS);
+	hooks[moment][hooks_count[moment]++] = hook;
+}
+
+static void
+call_hooks(PendingMoment moment)
+{
+	for (int i = 0; i < hooks_count[moment]; i++)
+		hooks[moment][i] ();
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -230,7 +337,8 @@ check_actions(void)
 
 /*
  * Between these nothing is allocated and nothing fails, for the transaction
- * has ended.
+ * has ended.  In builds with assertions that is a critical section, so that an
+ * error would be a PANIC there and not be passed over.
  */
 static void
 begin_carrying_out(void)
@@ -253,6 +361,7 @@ forget_actions(void)
 {
 	actions_count = 0;
 	memset(phase_used, 0, sizeof(phase_used));
+	call_hooks(PENDING_AT_END);
 	if (actions_size > 16384)
 	{
 		pfree(actions);
@@ -261,6 +370,11 @@ forget_actions(void)
 	}
 }
 
+/*
+ * Carry out the actions of a phase, in order.  The list keeps its length
+ * meanwhile: a callback may change what an action is (pending_become), but
+ * notes none.
+ */
 static void
 carry_out(PendingPhase phase)
 {
@@ -275,6 +389,12 @@ carry_out(PendingPhase phase)
 	}
 }
 
+/*
+ * The transaction has committed.  Leases end first, all of them, and their
+ * entries become free at once (leases_defer_free): race 3 is guarded by that,
+ * and group counts learn which leases have ended together.  Rows are offered
+ * next, for each finds its lease gone.
+ */
 static void
 commit_actions(void)
 {
@@ -290,8 +410,12 @@ commit_actions(void)
 
 /*
  * Undo what was done in a subtransaction (InvalidSubTransactionId: in all of
- * the transaction).  An action that is undone only with one of its parents is
- * the next parent's from now on, behind what that one has noted before.
+ * the transaction), the last first.  An action that is undone only with one of
+ * its parents is the next parent's from now on, behind what that one has noted
+ * before.
+ *
+ * Meanwhile the tasks are in our hands alone: the sweep is told since when
+ * (transit_horizon.c, race 14).
  */
 static void
 abort_actions(SubTransactionId subid, SubTransactionId parent)
@@ -319,14 +443,24 @@ abort_actions(SubTransactionId subid, SubTransactionId parent)
 	transit_horizon_ends();
 }
 
-/* PREPARE TRANSACTION is about to begin: it can still be refused. */
+/*
+ * PREPARE TRANSACTION is about to begin: it can still be refused (race 13).
+ * First all kinds are asked whether it is, then they do what they have to.
+ */
 static void
 before_prepare(void)
 {
 	for (int i = 0; i < actions_count; i++)
 	{
-		if (actions[i].kind->check_prepare != NULL)
-			actions[i].kind->check_prepare(&actions[i]);
+		const PendingKind *kind = actions[i].kind;
+
+		if (kind->refused != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("%s", kind->refused),
+					 errhint("%s", kind->refused_hint)));
+		if (kind->check_prepare != NULL)
+			kind->check_prepare(&actions[i]);
 	}
 	preparing_xid = GetTopTransactionIdIfAny();
 	for (int i = 0; i < actions_count; i++)
@@ -338,7 +472,8 @@ before_prepare(void)
 
 /*
  * The transaction is prepared.  No callback tells when it ends and how.
- * Counted is what will have happened if it commits, as most do.
+ * Counted is what will have happened if it commits, as most do; if it does
+ * not, the queue is counted anew later (race 13).
  */
 static void
 prepare_actions(void)
@@ -350,13 +485,20 @@ prepare_actions(void)
 	}
 }
 
-static void
-call_abort_hooks(void)
-{
-	for (int i = 0; i < abort_hooks_count; i++)
-		abort_hooks[i] ();
-}
-
+/*
+ * Callback of the server at the end of a transaction.  The order of each case
+ * matters:
+ *
+ *	 waiters are told last (waiters_defer, waiters_say), so that a waiter that
+ *	 asks for many tasks finds them all, and finds none of them leased;
+ *
+ *	 the list is forgotten at the very end, outside of the critical section,
+ *	 for hooks are called then, and its memory may be freed.
+ *
+ * Before the commit the time is noted from which on tasks are in our hands
+ * (race 14): whoever sees the rows as committed before they are offered knows
+ * then why they are in no window.
+ */
 static void
 pending_xact_callback(XactEvent event, void *arg)
 {
@@ -379,7 +521,7 @@ pending_xact_callback(XactEvent event, void *arg)
 			stats_at_abort();
 			begin_carrying_out();
 			waiters_defer();
-			call_abort_hooks();
+			call_hooks(PENDING_AT_ABORT);
 			abort_actions(InvalidSubTransactionId, InvalidSubTransactionId);
 			waiters_say();
 			end_carrying_out();
@@ -387,6 +529,7 @@ pending_xact_callback(XactEvent event, void *arg)
 			break;
 
 		case XACT_EVENT_PRE_PREPARE:
+			call_hooks(PENDING_BEFORE_COMMIT);
 			before_prepare();
 			break;
 
@@ -400,6 +543,8 @@ pending_xact_callback(XactEvent event, void *arg)
 			break;
 
 		case XACT_EVENT_PRE_COMMIT:
+			call_hooks(PENDING_BEFORE_COMMIT);
+			/* FALLTHROUGH */
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 			if (actions_count > 0)
 				transit_horizon_begins(GetCurrentStatementStartTimestamp());
@@ -407,6 +552,12 @@ pending_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Callback of the server at the end of a subtransaction.  At its commit what
+ * it has noted is its parent's, and nothing is done as yet.  At its rollback
+ * that is undone at once: a lease that a rolled back savepoint has claimed can
+ * be claimed by another backend while this transaction goes on.
+ */
 static void
 pending_subxact_callback(SubXactEvent event, SubTransactionId subid,
 						 SubTransactionId parent, void *arg)
@@ -423,7 +574,7 @@ pending_subxact_callback(SubXactEvent event, SubTransactionId subid,
 			stats_at_subabort(subid);
 			begin_carrying_out();
 			waiters_defer();
-			call_abort_hooks();
+			call_hooks(PENDING_AT_ABORT);
 			abort_actions(subid, parent);
 			waiters_say();
 			end_carrying_out();

@@ -19,19 +19,27 @@
 typedef struct PendingPurge
 {
 	QueueState *queue;
-	VirtualTime finish;
+	VirtualTime finish;			/* the group's finish tag before the purge; not
+								 * set if all are */
 	uint32		group;			/* FAIRQ_NO_GROUP: all */
 } PendingPurge;
 
-/* What a group may have. */
+/*
+ * What a group may have.  Its limit was announced (limited_groups_make),
+ * so that to put it in force cannot fail.
+ */
 typedef struct PendingLimit
 {
 	QueueState *queue;
-	uint32		limit;
-	LimitSettings settings;
+	uint32		limit;			/* number of the group's limit */
+	LimitSettings settings;		/* in force from the commit on */
 } PendingLimit;
 
-/* What all groups of a queue may have that were not told apart. */
+/*
+ * What all groups of a queue may have that were not told apart, and all
+ * subgroups.  While it is owed the queue has one entry more among its limits,
+ * which is no limit's: see pending_defaults_set.
+ */
 typedef struct PendingDefaults
 {
 	QueueState *queue;
@@ -39,33 +47,32 @@ typedef struct PendingDefaults
 	LimitSettings subgroups;
 } PendingDefaults;
 
-/* The groups of a queue are divided, or are not any more. */
-typedef struct PendingRegroup
-{
-	QueueState *queue;
-} PendingRegroup;
-
-typedef void (*CountChange) (QueueState *queue, uint32 group, int n);
-
-/* n tasks of a group. */
+/*
+ * n tasks that this subtransaction has put into the overflow of a group, which
+ * has them pending: so it is not forgotten before the action is carried out.
+ * n is at least 1.  first has the lowest id of them, and where its row is if n
+ * is 1.
+ */
 typedef struct PendingTasks
 {
 	QueueState *queue;
 	uint32		group;
 	int			n;
-	OverflowTask first;			/* of those that were put into the overflow */
-
-	/* Of another count, at commit. */
-	CountChange change;
+	OverflowTask first;
 } PendingTasks;
 
 /*
- * Where the list has the overflow of a group: a hint, by group.  So there is
- * one action for each group, not for each task.
+ * Where the list has the overflow of a group, by the group's number: a hint,
+ * out of date in the next transaction, and two groups may share one.  So there
+ * is one action for each group, or for each run of its tasks, not for each
+ * task.
  */
 #define OVERFLOW_HINTS	1024
 static int	overflow_hints[OVERFLOW_HINTS];
 
+/*
+ * The tasks are gone, for all to see: their groups are not charged for them.
+ */
 static void
 level_groups(PendingAction *action)
 {
@@ -81,24 +88,24 @@ static const PendingKind purged = {
 };
 
 /*
- * The tasks of a group are being removed (tag NULL: of all groups).
+ * The tasks of a group are being removed (tag NULL: of all groups).  The tag
+ * says which group it was, and where it stood before the purge (groups_look).
  */
 void
 pending_purged(QueueState *queue, const GroupTag *tag)
 {
-	PendingPurge purge = {
-		.queue = queue,
-		.group = FAIRQ_NO_GROUP,
-	};
+	PendingPurge *purge = pending_new(purged, PendingPurge);
 
+	purge->queue = queue;
+	purge->group = tag == NULL ? FAIRQ_NO_GROUP : tag->group;
 	if (tag != NULL)
-	{
-		purge.finish = tag->finish;
-		purge.group = tag->group;
-	}
-	*pending_new(purged, PendingPurge) = purge;
+		purge->finish = tag->finish;
 }
 
+/*
+ * Settings are in force.  First the count of changes, so that a backend which
+ * has read settings before reads them again.
+ */
 static void
 set_limit(PendingAction *action)
 {
@@ -108,6 +115,7 @@ set_limit(PendingAction *action)
 	limited_groups_settle(set->queue, set->limit, &set->settings);
 }
 
+/* The settings were rolled back, or are not known to be in force as yet. */
 static void
 keep_limit(PendingAction *action)
 {
@@ -140,7 +148,8 @@ static const PendingKind group_limit = {
 
 /*
  * What a group may have is being changed.  The caller has announced that, and
- * has reserved room before.
+ * has reserved room before: so this cannot fail, and the limit is settled
+ * whatever becomes of the transaction (race 15).
  */
 void
 pending_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings)
@@ -152,12 +161,18 @@ pending_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings
 	set->settings = *settings;
 }
 
+/* They are as they were: the entry that stood for the change goes. */
 static void
 keep_defaults(PendingAction *action)
 {
 	pg_atomic_fetch_sub_u32(&pending_data(action, PendingDefaults)->queue->limits.entries, 1);
 }
 
+/*
+ * The defaults are in force.  Lines that were blocked by the old ones may go
+ * on (group_limits_defaults_changed); then the entry that stood for the change
+ * goes.
+ */
 static void
 set_defaults(PendingAction *action)
 {
@@ -177,7 +192,12 @@ static const PendingKind default_limits = {
 
 /*
  * What those groups and subgroups of a queue may have that were not given
- * settings of their own is being changed.
+ * settings of their own is being changed, at the commit (race 15).  The caller
+ * has the queue's relation locked.
+ *
+ * From now on leases of all groups of the queue are counted, so that at the
+ * commit it is known how many each has.  The action ends that at commit,
+ * rollback and PREPARE.
  */
 void
 pending_defaults_set(QueueState *queue, const LimitSettings *groups,
@@ -193,39 +213,32 @@ pending_defaults_set(QueueState *queue, const LimitSettings *groups,
 	pg_atomic_fetch_add_u32(&queue->limits.entries, 1);
 }
 
+/*
+ * The groups of before have nothing in flight from now on: leases count for
+ * none until those of now adopt them.
+ */
 static void
-regroup(PendingAction *action)
+regroup(QueueState *queue, uint32 group, int n)
 {
-	QueueState *queue = pending_data(action, PendingRegroup)->queue;
-
 	queue_state_regroup(queue);
 	leases_leave_groups(queue_state_number(queue));
 }
 
-static const PendingKind regrouped = {
-	.name = "groups divided or not",
-	.commit = regroup,
-	.prepare = regroup,
-};
-
 /*
  * The groups of a queue, whose table is locked exclusively, are being divided
- * into subgroups, or are not any more.
+ * into subgroups, or are not any more.  No task is claimed or written until
+ * this has been carried out, for the lock is held until then.
  */
 void
 pending_regroup(QueueState *queue)
 {
-	pending_new(regrouped, PendingRegroup)->queue = queue;
+	pending_call(regroup, queue, FAIRQ_NO_GROUP, 0);
 }
 
-static void
-change_count(PendingAction *action)
-{
-	PendingTasks *tasks = pending_data(action, PendingTasks);
-
-	tasks->change(tasks->queue, tasks->group, tasks->n);
-}
-
+/*
+ * The tasks are there: they count, and the group's line reads on from the
+ * first, if it has read beyond it (race 11).
+ */
 static void
 overflow_comes(PendingAction *action)
 {
@@ -242,6 +255,7 @@ overflow_is_prepared(PendingAction *action)
 	overflow_comes(action);
 }
 
+/* The tasks were rolled back: the group has none of them pending any more. */
 static void
 overflow_comes_not(PendingAction *action)
 {
@@ -250,12 +264,6 @@ overflow_comes_not(PendingAction *action)
 	group_overflow_ends(tasks->queue, tasks->group, tasks->n, &tasks->first, false);
 }
 
-static const PendingKind changed_count = {
-	.name = "change of a count",
-	.commit = change_count,
-	.prepare = change_count,
-};
-
 static const PendingKind new_overflow = {
 	.name = "new overflow",
 	.commit = overflow_comes,
@@ -263,37 +271,46 @@ static const PendingKind new_overflow = {
 	.prepare = overflow_is_prepared,
 };
 
+/* Ready tasks of a group were removed. */
 static void
-note_count(QueueState *queue, uint32 group, int n, CountChange change)
+count_ready_off(QueueState *queue, uint32 group, int n)
 {
-	PendingTasks *tasks = pending_new(changed_count, PendingTasks);
+	groups_count(group, false, -n);
+}
 
-	Assert(n != 0);
-	tasks->queue = queue;
-	tasks->group = group;
-	tasks->n = n;
-	tasks->change = change;
+/* Tasks of its overflow were. */
+static void
+count_overflow_off(QueueState *queue, uint32 group, int n)
+{
+	groups_count(group, true, -n);
 }
 
 /*
- * n ready tasks of a group are being removed, which are not leased.
+ * n ready tasks of a group are being removed, which are not leased.  They
+ * count until the commit.
  */
 void
 pending_ready_removed(QueueState *queue, uint32 group, int n)
 {
-	note_count(queue, group, -n, groups_written);
+	Assert(n != 0);
+	pending_call(count_ready_off, queue, group, n);
 }
 
 /*
  * n tasks in the overflow of a group are being removed, which have no places.
+ * They count until the commit.
  */
 void
 pending_overflow_removed(QueueState *queue, uint32 group, int n)
 {
-	note_count(queue, group, n, group_overflow_removed);
+	Assert(n != 0);
+	pending_call(count_overflow_off, queue, group, n);
 }
 
-/* The action of this subtransaction for the overflow of a group, or NULL. */
+/*
+ * The action of this subtransaction for the overflow of a group, or NULL: the
+ * hint may lead to another group's, or nowhere.
+ */
 static PendingAction *
 find_overflow(QueueState *queue, uint32 group)
 {
@@ -305,7 +322,10 @@ find_overflow(QueueState *queue, uint32 group)
 }
 
 /*
- * A task is put into the overflow of its group.  The caller has reserved room.
+ * A task is put into the overflow of its group, which has it pending already
+ * (groups_begin_row, groups_tag).  The caller has reserved room, so that
+ * this cannot fail.  Called before the row is written; id is its id, and cost
+ * its cost.
  */
 void
 pending_overflowed(QueueState *queue, uint32 group, int64 id, double cost)
@@ -333,7 +353,9 @@ pending_overflowed(QueueState *queue, uint32 group, int64 id, double cost)
 }
 
 /*
- * The row of a task that was put into the overflow was written there.
+ * The row of a task that was put into the overflow was written there.  With
+ * the row known a claim reads it without a look-up.  Nothing is kept if there
+ * is more than one of the group: then the line reads the index.  Never fails.
  */
 void
 pending_overflowed_at(QueueState *queue, uint32 group, int64 id, const ItemPointerData *tid)
@@ -346,7 +368,10 @@ pending_overflowed_at(QueueState *queue, uint32 group, int64 id, const ItemPoint
 }
 
 /*
- * The task that was noted last was not written after all.
+ * The task that was noted last was not written after all: it is not pending
+ * any more.  It is of this subtransaction.  The lowest id may stay that of
+ * this task: a line that is read from too early reads rows in vain.  Never
+ * fails.
  */
 void
 pending_not_overflowed(QueueState *queue, uint32 group)

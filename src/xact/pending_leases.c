@@ -19,13 +19,21 @@
 #include "shmem/worker_slots.h"
 #include "xact/pending_rows.h"
 
+/*
+ * A lease whose task has a place: one that was claimed, released or is vain.
+ * The place has the row's address; where its row is, and its group, the lease
+ * tells when it ends.
+ */
 typedef struct PendingLease
 {
 	LeaseRef	lease;
-	PendingPlace place;			/* of the task */
+	PendingPlace place;			/* of the task; not set if the lease is vain */
 } PendingLease;
 
-/* A lease that is settled, which may become the other. */
+/*
+ * A lease that is settled.  It may become a PendingLease (pending_released),
+ * so both begin with the lease, by which unsettle goes.
+ */
 typedef struct PendingSettled
 {
 	LeaseRef	lease;
@@ -33,10 +41,17 @@ typedef struct PendingSettled
 	int			outcome;		/* how its task ends with it; NOT_ENDED: it
 								 * does not */
 	int64		task;
+	bool		gone;			/* its row was removed from its place by
+								 * another transaction (race 31) */
 } PendingSettled;
 
 #define NOT_ENDED	(-1)
 
+/*
+ * The claim is rolled back: its lease ends and its task is offered again, in
+ * this order (race 3).  Where the lease goes on, for a transaction that
+ * settles it, the worker looks after it.
+ */
 static void
 give_back(PendingAction *action)
 {
@@ -53,12 +68,16 @@ give_back(PendingAction *action)
 		worker_slots_wake_at(MyDatabaseId, 0);
 }
 
+/*
+ * The lease was settled, and that has committed.  Its task, if it has ended,
+ * is told to its awaiters.
+ */
 static void
 end_lease(PendingAction *action)
 {
 	PendingSettled *settled = pending_data(action, PendingSettled);
 
-	(void) leases_drop(&settled->lease, true, NULL);
+	(void) leases_drop(&settled->lease, !settled->gone, NULL);
 
 	/* The locks of that are the barrier between the commit and this look. */
 	if (settled->outcome != NOT_ENDED && awaiters_any(settled->queue, settled->task))
@@ -68,6 +87,8 @@ end_lease(PendingAction *action)
 /*
  * The lease ends with all others; the row is offered in its turn, when they
  * have.
+ *
+ * A lease that is over, or knows no place of the row, leaves nothing to offer.
  */
 static void
 end_released(PendingAction *action)
@@ -82,12 +103,20 @@ end_released(PendingAction *action)
 	pending_become_offer(action, &released->place);
 }
 
+/*
+ * What settled the lease is rolled back: it goes on.  The worker is woken if
+ * it has run out meanwhile (race 5).
+ */
 static void
 unsettle(PendingAction *action)
 {
 	leases_unsettle(&pending_data(action, PendingLease)->lease, true);
 }
 
+/*
+ * The row is gone, for all to see: the lease cannot be settled any more (race
+ * 28), and the worker's next pass ends it.
+ */
 static void
 end_vain(PendingAction *action)
 {
@@ -95,19 +124,14 @@ end_vain(PendingAction *action)
 	worker_slots_wake_at(MyDatabaseId, 0);
 }
 
-static void
-refuse_prepare(PendingAction *action)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
-			 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
-}
+#define REFUSED \
+	.refused = "cannot PREPARE a transaction that has claimed or settled tasks", \
+	.refused_hint = "Claim and settle tasks in a transaction of their own, and prepare one that enqueues only."
 
 static const PendingKind claimed_task = {
 	.name = "claimed task",
 	.abort = give_back,
-	.check_prepare = refuse_prepare,
+	REFUSED,
 };
 
 static const PendingKind settled_lease = {
@@ -115,7 +139,7 @@ static const PendingKind settled_lease = {
 	.phase = PENDING_LEASES_END,
 	.commit = end_lease,
 	.abort = unsettle,
-	.check_prepare = refuse_prepare,
+	REFUSED,
 };
 
 static const PendingKind released_lease = {
@@ -123,18 +147,19 @@ static const PendingKind released_lease = {
 	.phase = PENDING_LEASES_END,
 	.commit = end_released,
 	.abort = unsettle,
-	.check_prepare = refuse_prepare,
+	REFUSED,
 };
 
 static const PendingKind vain_lease = {
 	.name = "vain lease",
 	.commit = end_vain,
-	.check_prepare = refuse_prepare,
+	REFUSED,
 };
 
 /*
- * A lease was granted, on a task in a place.  The result names the action to
- * pending_not_claimed.
+ * A lease was granted, on a task in a place.  The caller has reserved room,
+ * and does nothing that may fail between the grant and this.  The result names
+ * the action to pending_not_claimed.
  */
 int
 pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry)
@@ -153,7 +178,8 @@ pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry)
 /*
  * The task is not claimed after all, and the caller sees to its place.  A
  * transaction that deletes the row may be settling the lease already: then it
- * keeps that, as in leases_give_back.
+ * keeps that, as in leases_give_back (race 28).  claimed is the result of
+ * pending_claimed in this subtransaction, and is void then.  Never fails.
  */
 void
 pending_not_claimed(int claimed)
@@ -168,9 +194,9 @@ pending_not_claimed(int claimed)
 }
 
 /*
- * A lease is settling.  The caller does nothing between that and this call:
- * whatever fails later, the lease is unsettled.  The result names the action
- * to the next two.
+ * A lease is settling.  The caller has reserved room, and does nothing between
+ * that and this call: whatever fails later, the lease is unsettled.  The
+ * result names the action to pending_released and pending_not_settled.
  */
 int
 pending_settled(const LeaseInfo *lease)
@@ -182,6 +208,7 @@ pending_settled(const LeaseInfo *lease)
 	settled->lease = lease->ref;
 	settled->queue = lease->queue;
 	settled->outcome = NOT_ENDED;
+	settled->gone = false;
 	settled->task = lease->task;
 	return number;
 }
@@ -189,7 +216,8 @@ pending_settled(const LeaseInfo *lease)
 /*
  * The row of a leased task is deleted, and another transaction is settling the
  * lease.  That has to fail, for it does not have the row; but the lease must
- * not go on without one.
+ * not go on without one.  At commit it is vain (race 28); at rollback the row
+ * is there, and the lease goes on as it was.
  */
 void
 pending_vain(const LeaseInfo *lease)
@@ -201,7 +229,7 @@ pending_vain(const LeaseInfo *lease)
 
 /*
  * A task ends with this transaction.  If what was noted last is that its lease
- * settles, that is to tell who awaits it: then true.
+ * settles, that is to tell who awaits it: then true.  Never fails.
  */
 bool
 pending_settled_ends(int queue, int64 task, int outcome)
@@ -216,20 +244,21 @@ pending_settled_ends(int queue, int64 task, int outcome)
 }
 
 /*
- * The lease is given back: its task is as it was.  task is which one it is, if
- * it is of the overflow; else 0.
+ * The lease is given back: its task is as it was, at this address of the lane.
+ * task is which one it is, if it is of the overflow; else 0.  settled is the
+ * result of pending_settled, in this transaction; the action takes its place
+ * in the list, and so needs no room.  Never fails.
  */
 void
 pending_released(int settled, Lane *lane, const FairqAddress *address, int64 task)
 {
 	PendingAction *action = pending_action(settled);
 	PendingLease *released = pending_data(action, PendingLease);
-	ItemPointerData no_tid;
+	const ItemPointerData no_tid = {{0, 0}, 0};
 
 	Assert(action != NULL && lane != NULL);
 	Assert(action->kind == &settled_lease);
 	pending_become(action, &released_lease);
-	ItemPointerSetInvalid(&no_tid);
 	released->place.lane = lane;
 	released->place.waiting_group = WAITERS_ANY_GROUP;
 	lanes_entry(&released->place.entry, address, &no_tid);
@@ -238,8 +267,26 @@ pending_released(int settled, Lane *lane, const FairqAddress *address, int64 tas
 }
 
 /*
+ * The lease ends, and its row is gone, or was not in its place any more:
+ * another transaction has done that, which counts the task off when it carries
+ * out its actions.  Its commit is seen before that.  So the lease counts the
+ * task until then (leases_task_removed), and counts it again as it ends, as one
+ * whose task is given back (race 31).
+ */
+void
+pending_settled_gone(int settled)
+{
+	PendingAction *action = pending_action(settled);
+
+	Assert(action != NULL);
+	Assert(action->kind == &settled_lease);
+	pending_data(action, PendingSettled)->gone = true;
+}
+
+/*
  * The lease is not settled after all, and goes on.  For a pass, which comes
- * again.
+ * again, and so the worker is not woken.  settled is the result of
+ * pending_settled, and is void then.  Never fails.
  */
 void
 pending_not_settled(int settled)
@@ -247,7 +294,7 @@ pending_not_settled(int settled)
 	PendingAction *action = pending_action(settled);
 
 	Assert(action != NULL);
-	Assert(action->kind == &settled_lease);
+	Assert(action->kind == &settled_lease || action->kind == &released_lease);
 	leases_unsettle(&pending_data(action, PendingLease)->lease, false);
 	pending_drop(action);
 }

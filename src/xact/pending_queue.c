@@ -6,6 +6,13 @@
  * Queues that come and go, their settings, room and counts; sessions; what
  * becomes due; and tasks that are held behind others of their unique key.
  *
+ * An action about a queue names its state where the queue's relation is locked
+ * until the end, and its table where the state may not be known or may go.
+ *
+ * Locking: none while an action is noted.  What is called at the end takes the
+ * locks of the state that it changes: of the directory, cursors, held tasks or
+ * sessions.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -21,23 +28,30 @@
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
 
-/* A queue by its table. */
+/*
+ * A queue by its table: for what has to be done where no state may be known.
+ */
 typedef struct PendingRelation
 {
 	Oid			database;		/* of pending_release_queue() only */
 	Oid			relation;
 } PendingRelation;
 
+/* A queue by its state, which a lock on its relation keeps until the end. */
 typedef struct PendingQueue
 {
 	QueueState *queue;
 	int			n;				/* of room: what was reserved */
 } PendingQueue;
 
+/*
+ * A cursor over rows that become due: one that was added, or a place that was
+ * read.  Of wake_at and change one is set, by the kind.
+ */
 typedef struct PendingDue
 {
 	IndexCursor *cursor;
-	IndexPosition place;
+	IndexPosition place;		/* of an added row only its time */
 	TimestampTz wake_at;		/* of a row that was added */
 	IndexCursorChange change;	/* of rows that were read */
 } PendingDue;
@@ -48,16 +62,16 @@ typedef struct PendingLook
 	QueueState *queue;
 	int64		task;
 	int64		before;			/* what it is held behind */
-	bool		all;
+	bool		all;			/* all from it on, not it alone */
 } PendingLook;
 
-/* Settings were changed: the worker is woken when all can see them. */
+/*
+ * Settings were changed: the worker is woken when all can see them.  From the
+ * callback at commit until that of the release of locks (release_callback).
+ */
 static bool wake_when_seen = false;
 
-/* Where the list has a queue that is to be counted anew: a hint, by queue. */
-#define RECOUNT_HINTS	64
-static int	recount_hints[RECOUNT_HINTS];
-
+/* The table never was: its state goes. */
 static void
 release_created(PendingAction *action)
 {
@@ -65,7 +79,10 @@ release_created(PendingAction *action)
 							pending_data(action, PendingRelation)->relation);
 }
 
-/* No callback tells us that a prepared transaction was rolled back. */
+/*
+ * No callback tells us that a prepared transaction was rolled back, and the
+ * state of a table that never was would stay (race 13).
+ */
 static void
 refuse_created(PendingAction *action)
 {
@@ -100,6 +117,10 @@ pending_queue_created(Oid relation, SubTransactionId created)
 	pending_data(action, PendingRelation)->relation = relation;
 }
 
+/*
+ * The table is gone, for all to see.  The transaction still has its lock, so
+ * no other backend uses the state.
+ */
 static void
 release(PendingAction *action)
 {
@@ -108,25 +129,18 @@ release(PendingAction *action)
 	queue_lifecycle_release(queue->database, queue->relation);
 }
 
-static void
-refuse_dropped(PendingAction *action)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot PREPARE a transaction that has dropped a queue"),
-			 errhint("Drop queues in a transaction that is not prepared.")));
-}
-
 /* A queue is forgotten after everything else that the list has of it. */
 static const PendingKind dropped_queue = {
 	.name = "dropped queue",
 	.phase = PENDING_LAST,
 	.commit = release,
-	.check_prepare = refuse_dropped,
+	.refused = "cannot PREPARE a transaction that has dropped a queue",
+	.refused_hint = "Drop queues in a transaction that is not prepared.",
 };
 
 /*
  * A queue's relation is being dropped (relation InvalidOid: a database is).
+ * At commit its state is released, with its leases and members.
  */
 void
 pending_release_queue(Oid database, Oid relation)
@@ -137,28 +151,26 @@ pending_release_queue(Oid database, Oid relation)
 	queue->relation = relation;
 }
 
+/*
+ * The count of changes moves, so that backends read the settings again (race
+ * 15).
+ */
 static void
-settings_changed(PendingAction *action)
+settings_changed(QueueState *queue, uint32 relation, int n)
 {
-	queue_lifecycle_settings_changed(pending_data(action, PendingRelation)->relation);
+	queue_lifecycle_settings_changed(relation);
 	wake_when_seen = true;
 }
 
-static const PendingKind changed_settings = {
-	.name = "changed settings",
-	.commit = settings_changed,
-	.prepare = settings_changed,
-};
-
 /*
  * Settings of a queue are changed: something else may be due now, or
- * claimable.
+ * claimable.  The worker is woken when the transaction has let go its locks.
  */
 void
 pending_settings(Oid relation)
 {
 	Assert(OidIsValid(relation));
-	pending_new(changed_settings, PendingRelation)->relation = relation;
+	pending_call(settings_changed, NULL, relation, 0);
 }
 
 /*
@@ -184,17 +196,12 @@ pending_queue_register(void)
 	RegisterResourceReleaseCallback(release_callback, NULL);
 }
 
+/* The launcher looks whether the database needs a worker. */
 static void
-probe(PendingAction *action)
+probe(QueueState *queue, uint32 relation, int n)
 {
 	worker_slots_probe(MyDatabaseId);
 }
-
-static const PendingKind probed_database = {
-	.name = "probe",
-	.commit = probe,
-	.prepare = probe,
-};
 
 /*
  * Extensions or databases come or go: perhaps ours.  The launcher looks.
@@ -202,29 +209,26 @@ static const PendingKind probed_database = {
 void
 pending_probe(void)
 {
-	(void) pending_add(&probed_database);
+	pending_call(probe, NULL, InvalidOid, 0);
 }
 
+/* Schedules are read again by the worker of this database. */
 static void
 schedules_changed(PendingAction *action)
 {
-	worker_slots_schedules(MyDatabaseId);
+	worker_slots_look_at(MyDatabaseId, WORKER_SCHEDULES, 0);
 }
 
-static void
-refuse_schedules(PendingAction *action)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot PREPARE a transaction that has made or changed a schedule"),
-			 errhint("Call fairq.schedule() in a transaction that is not prepared.")));
-}
-
-static const PendingKind changed_schedules = {"changed schedules",
-.commit = schedules_changed,.check_prepare = refuse_schedules};
+static const PendingKind changed_schedules = {
+	.name = "changed schedules",
+	.commit = schedules_changed,
+	.refused = "cannot PREPARE a transaction that has made or changed a schedule",
+	.refused_hint = "Call fairq.schedule() in a transaction that is not prepared.",
+};
 
 /*
- * Schedules were written: the worker looks at them.
+ * Schedules were written: the worker looks at them after the commit.  A run of
+ * them is one action.
  */
 void
 pending_schedules(void)
@@ -233,10 +237,13 @@ pending_schedules(void)
 		(void) pending_add(&changed_schedules);
 }
 
+/*
+ * The queue's table is named, unless it was dropped since.  No lock of ours is
+ * held: the catalog is looked at.
+ */
 static void
 refuse_maintained(PendingAction *action)
 {
-	/* Unless it was dropped since. */
 	const char *table = get_rel_name(pending_data(action, PendingRelation)->relation);
 
 	ereport(ERROR,
@@ -254,7 +261,8 @@ static const PendingKind maintained_queue = {
 
 /*
  * A queue is being maintained: there is no other pass until this transaction
- * has ended.
+ * has ended.  So it cannot be prepared (race 13).  The caller has the
+ * maintenance lock of the queue.
  */
 void
 pending_maintained(Oid relation)
@@ -263,6 +271,7 @@ pending_maintained(Oid relation)
 	pending_new(maintained_queue, PendingRelation)->relation = relation;
 }
 
+/* By now the tasks are counted, or there are none. */
 static void
 unreserve(PendingAction *action)
 {
@@ -271,7 +280,10 @@ unreserve(PendingAction *action)
 	queue_state_unreserve(room->queue, room->n);
 }
 
-/* Room stays reserved for the new tasks until they are counted. */
+/*
+ * Room stays reserved for the new tasks until they are counted: so it is given
+ * back in the last phase, and no other enqueue takes it meanwhile.
+ */
 static const PendingKind reserved_room = {
 	.name = "reserved room",
 	.phase = PENDING_LAST,
@@ -282,7 +294,9 @@ static const PendingKind reserved_room = {
 
 /*
  * Reserve room for n tasks more in a queue that may have max.  Returns false
- * if there is none.
+ * if there is none, and notes nothing then.  The room comes back when the
+ * transaction ends, whatever becomes of it.  Fails before it is reserved, or
+ * not at all.
  */
 bool
 pending_room(QueueState *queue, int n, int64 max)
@@ -298,35 +312,39 @@ pending_room(QueueState *queue, int n, int64 max)
 	return true;
 }
 
+/*
+ * The state forgets what it knows of the rows, and the worker is woken to read
+ * them.
+ */
 static void
-read_again(PendingAction *action)
+read_again(QueueState *queue, uint32 relation, int n)
 {
-	queue_state_read_again(pending_data(action, PendingRelation)->relation);
+	queue_state_read_again(relation);
 	worker_slots_wake_at(MyDatabaseId, 0);
 }
 
-static const PendingKind unknown_rows = {
-	.name = "unknown rows",
-	.commit = read_again,
-	.prepare = read_again,
-};
-
 /*
- * Rows may have been written without our trigger: they are read anew.
+ * Rows may have been written without our trigger: they are read anew, by
+ * whoever needs to know them first after the commit (recovery.c).
  */
 void
 pending_read_again(Oid relation)
 {
 	Assert(OidIsValid(relation));
-	pending_new(unknown_rows, PendingRelation)->relation = relation;
+	pending_call(read_again, NULL, relation, 0);
 }
 
+/* The queue is counted anew when no transaction writes to it (race 13). */
 static void
 recount(PendingAction *action)
 {
 	queue_state_recount(pending_data(action, PendingQueue)->queue);
 }
 
+/*
+ * The rows of this transaction are in no count: if there is one it is made
+ * anew.
+ */
 static void
 recount_if_counted(PendingAction *action)
 {
@@ -353,36 +371,26 @@ static const PendingKind unknown_tags = {
 	.prepare = pending_nothing,
 };
 
-/* Once for a queue and subtransaction is enough. */
-static void
-note_recount(const PendingKind *kind, QueueState *queue)
-{
-	int		   *hint = &recount_hints[queue_state_number(queue) % RECOUNT_HINTS];
-	PendingAction *action = pending_find(*hint, kind);
-
-	if (action != NULL && pending_data(action, PendingQueue)->queue == queue)
-		return;
-	*hint = pending_mark();
-	pending_data(pending_add(kind), PendingQueue)->queue = queue;
-}
-
 /*
  * Rows were written that are in no count: the queue is counted anew at commit.
+ * A run of them is one action.
  */
 void
 pending_not_counted(QueueState *queue)
 {
-	note_recount(&uncounted_rows, queue);
+	if (pending_recent(&uncounted_rows, queue) == NULL)
+		pending_new(uncounted_rows, PendingQueue)->queue = queue;
 }
 
 /*
  * Not all is known that is to be given back at rollback: the queue is counted
- * anew then.
+ * anew then.  A run of these is one action.
  */
 void
 pending_recount_at_abort(QueueState *queue)
 {
-	note_recount(&unknown_tags, queue);
+	if (pending_recent(&unknown_tags, queue) == NULL)
+		pending_new(unknown_tags, PendingQueue)->queue = queue;
 }
 
 static void
@@ -398,7 +406,8 @@ static const PendingKind closed_session = {
 };
 
 /*
- * A session is being closed.
+ * A session is being closed.  It lives until the commit, and its leases with
+ * it.
  */
 void
 pending_session_closed(const SessionRef *session)
@@ -407,6 +416,10 @@ pending_session_closed(const SessionRef *session)
 	*pending_new(closed_session, SessionRef) = *session;
 }
 
+/*
+ * The row can be seen: the cursor goes back to it, if it has passed, and then
+ * the worker is woken.
+ */
 static void
 add_due(PendingAction *action)
 {
@@ -416,6 +429,10 @@ add_due(PendingAction *action)
 	worker_slots_wake_at(MyDatabaseId, due->wake_at);
 }
 
+/*
+ * What was read has been dealt with.  At rollback the cursor stays, and the
+ * rows are read again.
+ */
 static void
 change_due(PendingAction *action)
 {
@@ -438,35 +455,27 @@ static const PendingKind changed_due = {
 
 /*
  * A row was added that cursor has to find, and the worker to look for at
- * wake_at.  Of a run of them the earliest says it all.
+ * wake_at.  Times are by the wall clock.  Of a run of them the earliest says
+ * it all.
  */
 void
 pending_due_added(IndexCursor *cursor, TimestampTz due, TimestampTz wake_at)
 {
-	PendingDue *added = NULL;
+	PendingDue *added = pending_recent(&added_due, cursor);
 
-	/* Other actions may be in between. */
-	for (int i = 1; i <= 8 && added == NULL; i++)
-	{
-		PendingAction *action = pending_find(pending_mark() - i, &added_due);
-
-		if (action != NULL && pending_data(action, PendingDue)->cursor == cursor)
-			added = pending_data(action, PendingDue);
-	}
 	if (added == NULL)
 	{
 		added = pending_new(added_due, PendingDue);
 		added->cursor = cursor;
-		added->place.due = due;
-		added->wake_at = wake_at;
-		return;
+		added->place.due = added->wake_at = DT_NOEND;
 	}
 	added->place.due = Min(added->place.due, due);
 	added->wake_at = Min(added->wake_at, wake_at);
 }
 
 /*
- * A task was scheduled.
+ * A task was scheduled: its row, which is not claimable before due, was
+ * written.
  */
 void
 pending_scheduled(QueueState *queue, TimestampTz due)
@@ -475,7 +484,8 @@ pending_scheduled(QueueState *queue, TimestampTz due)
 }
 
 /*
- * The row of a task that expires at a time was written.
+ * The row of a task that expires at a time was written: a new one, or one that
+ * is put back after its lease (race 18).
  */
 void
 pending_expiry(QueueState *queue, TimestampTz expires_at)
@@ -483,6 +493,7 @@ pending_expiry(QueueState *queue, TimestampTz expires_at)
 	pending_due_added(&queue->expiry.cursor, expires_at, expires_at + EXPIRY_USECS);
 }
 
+/* They are in no list any more, so all that has expired is read again. */
 static void
 read_all_expired(PendingAction *action)
 {
@@ -497,7 +508,8 @@ static const PendingKind taken_outlived = {
 
 /*
  * Tasks whose leases have ended since they expired are in this transaction's
- * hands.
+ * hands: the caller has just taken them (queue_state_take_outlived), with room
+ * reserved before.  If it rolls back the cursor finds them (race 18).
  */
 void
 pending_outlived_taken(QueueState *queue)
@@ -507,8 +519,8 @@ pending_outlived_taken(QueueState *queue)
 
 /*
  * A pass has read rows that are due, and this transaction deals with them.
- * change is what index_cursor.c is told of them at commit, and place where:
- * index_cursor_done, index_cursor_end or index_cursor_hold.
+ * change is what index_cursor.c is told of them at commit, and place where,
+ * which is copied: index_cursor_done, index_cursor_end or index_cursor_hold.
  */
 void
 pending_due_read(IndexCursorChange change, IndexCursor *cursor, const IndexPosition *place)
@@ -520,15 +532,16 @@ pending_due_read(IndexCursorChange change, IndexCursor *cursor, const IndexPosit
 	read->change = change;
 }
 
+/*
+ * Passes look at a held task, or at all from an id on: first it is noted, then
+ * the worker is woken.
+ */
 static void
 look(PendingAction *action)
 {
 	PendingLook *held = pending_data(action, PendingLook);
 
-	if (held->all)
-		held_looks_add_from(&held->queue->held, held->task);
-	else
-		held_looks_add(&held->queue->held, held->task);
+	held_looks_add(&held->queue->held, held->task, held->all);
 	worker_slots_wake_at(held->queue->database, 0);
 }
 
@@ -536,7 +549,7 @@ look(PendingAction *action)
  * A task that is held has been written, or is as it was.  From now on it is
  * seen by whoever ends the lease of the task before it.  A backend that has
  * looked already may not have seen it, or may have left it to us: then the
- * lease says so until it is over.
+ * lease says so until it is over (race 10).
  */
 static void
 look_behind(PendingAction *action)
@@ -558,71 +571,66 @@ static const PendingKind held_task = {
 	.prepare = look,
 };
 
+/* Passes look behind tasks that have gone, when that is committed. */
 static const PendingKind wanted_look = {
 	.name = "look at held tasks",
 	.commit = look,
 	.prepare = look,
 };
 
-/* What a pass has looked at is as it was. */
+/* What a pass has looked at is as it was: it is to be looked at again. */
 static void
 look_anew(PendingAction *action)
 {
 	PendingLook *taken = pending_data(action, PendingLook);
 
-	if (taken->all)
-		held_looks_walk_anew(&taken->queue->held, taken->task);
-	else
-		held_looks_put_back(&taken->queue->held, taken->task);
+	held_looks_put_back(&taken->queue->held, taken->task, taken->all);
 	worker_slots_wake_at(taken->queue->database, 0);
 }
 
+/* A pass has it in hand, and gives it back unless it commits. */
 static const PendingKind taken_look = {
 	.name = "held tasks that were looked at",
 	.abort = look_anew,
 	.prepare = look_anew,
 };
 
+static PendingLook *
+new_look(const PendingKind *kind, QueueState *queue, int64 task, bool all)
+{
+	PendingLook *held = pending_new(*kind, PendingLook);
+
+	held->queue = queue;
+	held->task = task;
+	held->all = all;
+	return held;
+}
+
 /*
- * A task that is held behind another one was written.
+ * A task that is held behind another one was written; before is the id of
+ * that, or 0: it is not known, and a pass looks in any case.
  */
 void
 pending_task_held(QueueState *queue, int64 task, int64 before)
 {
-	PendingLook *held = pending_new(held_task, PendingLook);
-
 	Assert(task != 0);
-	held->queue = queue;
-	held->task = task;
-	held->before = before;
-	held->all = false;
+	new_look(&held_task, queue, task, false)->before = before;
 }
 
 /*
  * Held tasks were written that have to be looked at, or tasks go that others
- * may be held behind: all from an id on are looked at.
+ * may be held behind: all from an id on are looked at.  A run of these is one
+ * action, from the lowest id on.
  */
 void
 pending_look_from(QueueState *queue, int64 task)
 {
-	PendingLook *wanted;
+	PendingLook *wanted = pending_recent(&wanted_look, queue);
 
-	/* Of a run of them one is enough; other actions may be in between. */
-	for (int i = 1; i <= 4; i++)
-	{
-		PendingAction *action = pending_find(pending_mark() - i, &wanted_look);
-
-		wanted = action ? pending_data(action, PendingLook) : NULL;
-		if (wanted != NULL && wanted->queue == queue)
-		{
-			wanted->task = Min(wanted->task, task);
-			return;
-		}
-	}
-	wanted = pending_new(wanted_look, PendingLook);
-	wanted->queue = queue;
-	wanted->task = task;
-	wanted->all = true;
+	if (wanted == NULL)
+		(void) new_look(&wanted_look, queue, task, true);
+	else
+		wanted->task = Min(wanted->task, task);
 }
 
 /*
@@ -636,14 +644,11 @@ pending_look(QueueState *queue)
 
 /*
  * What was to be looked at is in this transaction's hands: a held task, or all
- * from an id on.
+ * from an id on.  If it rolls back it is to be looked at again.  The caller
+ * has just taken it, with room reserved before.
  */
 void
 pending_looked(QueueState *queue, int64 task, bool all)
 {
-	PendingLook *taken = pending_new(taken_look, PendingLook);
-
-	taken->queue = queue;
-	taken->task = task;
-	taken->all = all;
+	(void) new_look(&taken_look, queue, task, all);
 }

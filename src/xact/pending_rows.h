@@ -14,16 +14,34 @@
 #include "shmem/queue_state.h"
 #include "xact/pending.h"
 
-/* A task's place in a lane, and whose task it is for those who wait. */
+/*
+ * A task's place in a lane, and whose task it is for those who wait.  The lane
+ * stays while the queue's relation is locked.
+ */
 typedef struct PendingPlace
 {
 	Lane	   *lane;
-	LaneEntry	entry;
-	uint16		waiting_group;
+	LaneEntry	entry;			/* address, and the TID: a hint, which may be
+								 * invalid */
+	uint16		waiting_group;	/* as waiters_group says, or WAITERS_ANY_GROUP
+								 */
 	uint32		group;			/* of a turn: its group */
 } PendingPlace;
 
-/* pending_rows.c: rows that come, move or go */
+/*
+ * All of these are called in a transaction, with the relation of the queue
+ * locked until it ends, which keeps lanes, groups' numbers and the queue.  What
+ * notes an action fails for want of memory only, and not if room was reserved;
+ * then it is as if it had not been called.  The lock of a lane, of a group's
+ * partition or of a lease's partition is taken only where something is undone
+ * at once (pending_not_...); so the caller holds none of ours.
+ */
+
+/*
+ * pending_rows.c: rows that come, move or go.  What pending_placed,
+ * pending_removed, pending_claimed and pending_settled return names the action
+ * to the functions that say what became of it, in this subtransaction.
+ */
 extern int	pending_placed(Lane *lane, const FairqAddress *address,
 						   const GroupTag *tag);
 extern void pending_placed_group(int placed, uint16 group);
@@ -37,14 +55,13 @@ extern void pending_lower_at_abort(Lane *lane, const FairqAddress *address);
 extern void pending_passed(Lane *lane, const LaneEntry *entry, uint32 group, bool written);
 extern void pending_overflow_unread(QueueState *queue, int class, uint32 group, int64 task);
 extern void pending_cancelled(const FairqAddress *address, const GroupTag *tag);
-extern void pending_removed(QueueState *queue, uint32 group, int64 task,
-							const FairqAddress *address);
-extern void pending_expired(QueueState *queue, uint32 group, int64 task,
-							const FairqAddress *address, int class, float4 refund);
+extern int	pending_removed(QueueState *queue, int class, uint32 group, int64 task,
+							bool of_overflow, float4 refund);
 extern void pending_row_written(QueueState *queue, uint32 group, int64 task,
-								bool of_overflow);
+								bool of_overflow, int removed);
 extern void pending_not_moved(int mark);
 
+/* For callbacks, when the transaction has ended; these never fail. */
 extern void pending_offer_place(const PendingPlace *place);
 extern void pending_become_offer(PendingAction *action, const PendingPlace *place);
 
@@ -56,6 +73,7 @@ extern int	pending_settled(const LeaseInfo *lease);
 extern void pending_released(int settled, Lane *lane, const FairqAddress *address,
 							 int64 task);
 extern bool pending_settled_ends(int queue, int64 task, int outcome);
+extern void pending_settled_gone(int settled);
 extern void pending_not_settled(int settled);
 
 /* pending_groups.c: what groups have, and what they may have */

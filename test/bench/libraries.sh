@@ -6,7 +6,7 @@
 # on Redis and RabbitMQ, in one run and in turn. test/bench/README.md says how.
 # What cannot be had is left out, and the report says so.
 #
-# Prints the tables of doc/performance.md.
+# Prints the tables that the figures of doc/performance.md come from.
 #
 # BUILD=1     build this tree into a private copy of the server first; without
 #             it pgfairq is to be installed in the server of PG_CONFIG

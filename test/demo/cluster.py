@@ -15,8 +15,8 @@ import time
 import psycopg
 from psycopg.types.json import Jsonb
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "torture"))
-from cluster_servers import Place, Trouble, wait_for  # noqa: E402  pylint: disable=wrong-import-position
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "load"))
+from servers import Place, Trouble, wait_for  # noqa: E402  pylint: disable=wrong-import-position
 
 NODES = 4
 WORKERS = 2     # at each node

@@ -96,6 +96,7 @@ class Books:
         self.queues = {}  # name -> {id: Task}
         self.leases = {}  # receipt -> (queue, id, attempt)
         self.subscriptions = set()  # (topic, queue)
+        self.closed = set()  # sessions that were asked to close
 
 
 class Task:
@@ -135,6 +136,8 @@ class Worker:
         self.calls = {}
         self.errors = {}
         self.functions = {}
+        self.granted = []  # (receipt, queue, id): in this transaction
+        self.repeatable = False
         self.log = []
 
     def note(self, text):
@@ -353,6 +356,8 @@ class Worker:
             value = self.bad(argument, type_name) if wild else self.good(function, argument, type_name, queue, several)
             if argument == "topic" and value is not None:
                 value = self.prefix.strip() + "." + value  # not of another worker's queues
+            if argument == "queue" and wild and value:
+                value = value[:-1] + self.prefix[4]  # nor another worker's queue
             arguments[argument] = (value, type_name)
         if "after" in arguments:
             # With others a task may stay held for ever, or end by itself.
@@ -370,6 +375,8 @@ class Worker:
             self.errors[state] = self.errors.get(state, 0) + 1
             # Another worker writes the schedule of a name that both were given.
             both = state == "40001" and function in ("schedule", "unschedule")
+            # The worker has forgotten a key that was there at the snapshot.
+            both |= state == "40001" and function in ("forget_key", "forget_keys") and self.repeatable
             if state not in EXPECTED and not both:
                 raise Finding("%s: %s" % (state, str(error).strip()[:500]))
             return False
@@ -390,6 +397,13 @@ class Worker:
 
     def receipts(self, text):
         return {str(uuid.UUID(receipt)) for receipt in re.findall("[0-9a-f-]{32,36}", text)}
+
+    def headers_are_object(self, receipt):
+        """Of the task of a lease.  Others are left alone by set_progress."""
+        queue, task_id, attempt = self.books.leases.get(receipt, (None, None, None))
+        return queue is not None and self.execute(
+            "SELECT coalesce(jsonb_typeof(headers), 'object') = 'object' FROM fairq.tasks(%s) WHERE id = %s",
+            (queue, task_id)) == [(True,)]
 
     def enqueued(self, queue, task_id, group, key, on_duplicate):
         task = self.books.queues[queue].get(task_id)
@@ -446,9 +460,11 @@ class Worker:
                     task.attempts = attempts
             if task.attempts is not None and attempt != task.attempts + 1:
                 raise Finding("task %d: attempt %d after %d" % (task_id, attempt, task.attempts))
-            task.attempts = attempt - 1
+            # What a session has claimed as it closes goes back uncounted.
+            task.attempts = None if session in self.books.closed else attempt - 1
             if keep:
                 self.books.leases[str(receipt)] = (queue, task_id, attempt)
+                self.granted.append((str(receipt), queue, task_id))
                 # A session may be over at any time.
                 self.deadlines[str(receipt)] = at if session else lease_until
                 self.seen.append(str(receipt))
@@ -529,17 +545,18 @@ class Worker:
             else:
                 self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
         elif function == "set_progress":
-            if not first:
-                self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
+            receipt = str(uuid.UUID(arguments["receipt"]))
+            if not first and self.headers_are_object(receipt):
+                self.refused([receipt], answer[0][0])
         elif function == "extend_many":
             good = {str(row[1]) for row in answer}
             self.refused(self.receipts(arguments["receipts"]) - good, self.now())
             for receipt in good:
                 if receipt not in self.books.leases:
                     raise Finding("extended a lease that is over")
-                # It may be over by now; then by any deadline.
+                # It may be over by now, or its session; then by any deadline.
                 row = self.execute("SELECT lease_until FROM fairq.leases WHERE receipt = %s", (receipt,))
-                self.deadlines[receipt] = row[0][0] if row else answer[0][0]
+                self.deadlines[receipt] = row[0][0] if row and row[0][0] else answer[0][0]
         elif function == "cancel":
             task_id = int(arguments["id"])
             if first != (task_id in self.books.queues[queue]):
@@ -566,6 +583,7 @@ class Worker:
             if len(self.sessions) > 20:
                 self.sessions.pop()
         elif function == "close_session":
+            self.books.closed.add(arguments["session"])
             # Which leases were its own only their absence tells.
             if first:
                 held = {str(row[0]) for row in self.execute("SELECT receipt FROM fairq.leases WHERE state <> 'settling'")}
@@ -615,32 +633,37 @@ class Worker:
 
     def transaction(self):
         kind = self.random.random()
+        self.repeatable = False
         if kind < 0.4:
             self.call()
             return
         self.doubtful = set()
+        self.granted = []
         before = copy.deepcopy(self.books)
-        self.control("BEGIN" if self.random.random() < 0.8 else "BEGIN ISOLATION LEVEL REPEATABLE READ")
+        self.repeatable = self.random.random() >= 0.8
+        self.control("BEGIN" + (" ISOLATION LEVEL REPEATABLE READ" if self.repeatable else ""))
         for _ in range(self.random.choice([1, 2, 5])):
             saved = copy.deepcopy(self.books)
+            mark = len(self.granted)
             self.control("SAVEPOINT s")
             if not self.call(inside=True) or self.random.random() < 0.25:
                 self.control("ROLLBACK TO s")
-                self.restore(saved)
+                self.restore(saved, mark)
             elif self.random.random() < 0.5:
                 self.control("RELEASE s")
         if kind < 0.8:
             self.control("COMMIT")
         else:
             self.control("ROLLBACK")
-            self.restore(before)
+            self.restore(before, 0)
 
-    def restore(self, books):
-        """Rolled back.  A lease that ran out meanwhile may have counted all the same."""
+    def restore(self, books, mark):
+        """Rolled back.  A lease that ran out meanwhile may have counted all the same, whatever became of it."""
         now = self.now()
-        for receipt, (queue, task_id, attempt) in self.books.leases.items():
+        for receipt, queue, task_id in self.granted[mark:]:
             if receipt not in books.leases and self.deadlines[receipt] <= now:
                 self.doubtful.add((queue, task_id))
+        del self.granted[mark:]
         for queue, task_id in self.doubtful:
             if task_id in books.queues.get(queue, ()):
                 books.queues[queue][task_id].attempts = None
@@ -679,9 +702,9 @@ class Worker:
             self.audit()
             self.drain()
         except Finding as finding:
-            violations.append("worker %r, after %s\n  %s" % (self.prefix, self.last_calls(), finding))
+            violations.append("%s\n  worker %r, after %s" % (finding, self.prefix, self.last_calls()))
         except Exception:
-            violations.append("worker %r, after %s\n  %s" % (self.prefix, self.last_calls(), traceback.format_exc()))
+            violations.append("%s\n  worker %r, after %s" % (traceback.format_exc(), self.prefix, self.last_calls()))
         return {"transactions": transactions, "calls": self.calls, "errors": self.errors, "violations": violations}
 
     def last_calls(self):
@@ -705,9 +728,11 @@ class Worker:
                 # What waits for its time does so no longer.
                 self.execute('UPDATE fairq."q_%s" SET run_at = now() WHERE state = \'s\' AND run_at > now()' % queue)
                 self.execute("SELECT fairq.maintain(%s)", (queue,))
-                rows = self.execute("SELECT id, fairq.ack(receipt) FROM fairq.claim(%s, 1000)", (queue,))
+                # A lease of its own, for those of tasks and queues may be over before the ack.
+                rows = self.execute("SELECT id, fairq.ack(receipt) FROM fairq.claim(%s, 1000, lease => '1 h')", (queue,))
                 if not all(acked for task_id, acked in rows) or got & {task_id for task_id, acked in rows}:
-                    raise Finding("draining %s: a task twice, or not acknowledged" % queue)
+                    raise Finding("draining %s: tasks twice: %s, not acknowledged: %s" % (
+                        queue, sorted(got & {task_id for task_id, acked in rows})[:10], [task_id for task_id, acked in rows if not acked][:10]))
                 got |= {task_id for task_id, acked in rows}
                 if not rows:
                     if not self.tasks(queue):

@@ -203,7 +203,7 @@ class Run:
                     groups={g: (groups.get(g), truth.get(g)) for g in {*groups, *truth} if groups.get(g) != truth.get(g)})
 
     def compare(self, when):
-        end = time.time() + 20
+        end = time.time() + 90     # a recount may rest for a minute (recovery_recount)
         while (found := self.difference()) is not None:
             if time.time() > end:
                 raise SystemExit("%s: %s (seed %d)\nbut the views and the tasks: %s"

@@ -6,36 +6,28 @@ terminated, clients are killed and the table is rewritten.  At the end the
 queue is drained and what happened is compared with what must have happened.
 The result is one JSON object on standard output; the caller judges it.
 
-Three kinds of evidence:
-
-produced, results, cancelled
-    Tables written in the transaction that enqueued, acknowledged or cancelled
-    the task.  None has a unique index: a double must show, not be prevented.
-
-intervals
-    Every client writes down, in a file of its own, since when and until when
-    it was certain to hold a lease: from the answer of the claim to the moment
-    before it gave the lease up, or to the deadline.  Two such intervals of
-    one task never overlap.  Times of client and server come from one clock,
-    so both must run on one machine.
-
-violations
-    Whatever a client sees at once: more tasks than asked for, a task of
-    another group or bucket, an error nobody announced.
+The clients write down when they were certain to hold a lease, what was committed, and
+what they saw that is wrong (journal.py): more tasks than asked for, a task of another
+group or bucket, a receipt that was refused too early, an error nobody announced. It is
+compared with tables that are written in the transaction that enqueued, acknowledged or
+cancelled the task (judge.py).
 """
 
-import argparse
 import json
 import multiprocessing
-import os
 import random
-import signal
 import sys
 import threading
 import time
 import traceback
 
 import psycopg
+
+import client_faults  # pylint: disable=unused-import
+import judge
+from clients import Connected, Rollback, Task
+from driver import Driver, arguments
+from journal import now, since_boot
 
 QUEUE = "stress"
 TABLE = 'fairq."q_stress"'
@@ -49,98 +41,60 @@ MORE_SECONDS = 60
 
 # A client that was terminated, or finds the connection gone, goes on with a
 # new connection.  Every other error is a finding.
-EXPECTED_SQLSTATES = {"57P01"}
+EXPECTED_SQLSTATES = ("57P01",)
 # With --crash-every the server goes down under it as well.
-CRASH_SQLSTATES = {"57P02", "57P03"}
+CRASH_SQLSTATES = ("57P01", "57P02", "57P03")
 
 
-class Log:
-    """The file of one process: written without a buffer, as it may be killed."""
+class Client(Connected):
+    prefix = "stress"
+    pause = 0.02
 
-    def __init__(self, path):
-        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-
-    def write(self, *words):
-        os.write(self.fd, (" ".join(str(w) for w in words) + "\n").encode())
-
-    def violation(self, text):
-        self.write("V", text.replace("\n", " / "))
-
-
-class Rollback(Exception):
-    """Leaves a transaction the other way."""
-
-
-class Client:
-    def __init__(self, args, number, incarnation):
-        self.args = args
-        self.random = random.Random("%s.%s.%s" % (args.seed, number, incarnation))
-        self.log = Log(os.path.join(args.directory, "client.%d.%d" % (number, incarnation)))
-        self.held = {}      # receipt -> (task, deadline, payload)
-        self.stale = {}     # receipt -> (task, n, whether an ack may be true)
-        self.settling = []  # receipts whose fate an error leaves open
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.expected = CRASH_SQLSTATES if self.options.crash_every else EXPECTED_SQLSTATES
+        self.held = {}      # receipt -> Task
+        self.stale = {}     # receipt -> (Task, whether an ack may be true)
+        self.settling = []  # tasks whose fate an error leaves open
         self.in_doubt = set()   # receipts that were refused
         self.seen = []      # ids of tasks
-        self.cancellable = []
-        self.counter = 0
-        self.tag = "%d.%d" % (number, incarnation)
-        self.conn = None
+        self.cancellable = []   # (id, name)
 
-    # -- connection and transactions ------------------------------------
+    def over(self):
+        return super().over() or time.time() >= self.options.deadline.value
 
-    def connect(self):
-        while True:
-            try:
-                self.conn = psycopg.connect(
-                    self.args.conninfo, autocommit=True,
-                    application_name="stress client")
-                return
-            except psycopg.OperationalError:
-                time.sleep(0.02)
+    def stays(self, _):
+        return False
 
-    def run(self, sql, *params):
-        return self.conn.execute(sql, params)
-
-    def all(self, sql, *params):
-        return self.run(sql, *params).fetchall()
-
-    def chance(self, p):
-        return self.random.random() < p
+    def disconnected(self):
+        self.forget(self.settling, may_ack=True)
 
     def maybe_roll_back(self, p):
         if self.chance(p):
             raise Rollback()
 
-    def transaction(self, body):
-        """True if the transaction committed, False if it rolled back."""
-        self.run("BEGIN")
-        try:
-            body()
-        except Rollback:
-            self.run("ROLLBACK")
-            return False
-        self.run("COMMIT")
-        return True
+    def settles(self, body, tasks=()):
+        return self.transaction("settle", [task.receipt for task in tasks], body)
 
     # -- leases -----------------------------------------------------------
 
-    def check_claimed(self, tasks, limit, buckets=None, groups=None):
-        ids = [t[0] for t in tasks]
-        if len(tasks) > limit:
-            self.log.violation("asked for %d, got %d" % (limit, len(tasks)))
-        if len(set(ids)) != len(ids):
-            self.log.violation("one claim gave a task twice: %s" % ids)
-        for task, receipt, group, payload, attempt, lease_until, bucket in tasks:
+    def check_claimed(self, rows, asked, limit, buckets=None, groups=None):
+        """[Task]"""
+        tasks = []
+        for task, receipt, group, payload, attempt, lease_until, bucket in rows:
             if groups is not None and group not in groups:
-                self.log.violation("group %s is none of %s" % (group, groups))
+                self.wrong("group %s is none of %s" % (group, groups))
             if buckets is not None and bucket not in buckets:
-                self.log.violation("bucket %s is none of %s" % (bucket, buckets))
+                self.wrong("bucket %s is none of %s" % (bucket, buckets))
             if payload["g"] != group:
-                self.log.violation("task %s of group %s has the payload of %s" % (task, group, payload["g"]))
+                self.wrong("task %s of group %s has the payload of %s" % (task, group, payload["g"]))
             if attempt < 1:
-                self.log.violation("attempt %s" % attempt)
+                self.wrong("attempt %s" % attempt)
+            until = lease_until and since_boot(lease_until.timestamp())
+            tasks.append(Task(QUEUE, payload["n"], receipt, None, attempt, asked, until, task=task, payload=payload))
+        return self.claimed(tasks, limit)
 
-    CLAIM_COLUMNS = "id, receipt, group_key, payload, attempt, lease_until, fairq.bucket(address)"
+    CLAIM_COLUMNS = "id, receipt::text, group_key, payload, attempt, lease_until, fairq.bucket(address)"
 
     def claim(self, limit):
         buckets = groups = None
@@ -148,132 +102,105 @@ class Client:
             buckets = self.random.sample(range(BUCKETS), self.random.randint(1, BUCKETS))
         if self.chance(0.1):
             groups = self.random.sample(GROUPS, self.random.randint(1, 10))
-        tasks = self.all(
+        asked = now()
+        rows = self.rows(
             "SELECT " + self.CLAIM_COLUMNS + " FROM fairq.claim(%s, %s, lease => %s::interval,"
             " buckets => %s::int[], group_keys => %s::text[])",
             QUEUE, limit, LEASE, buckets, groups)
-        self.check_claimed(tasks, limit, buckets, groups)
-        return tasks
+        return self.check_claimed(rows, asked, limit, buckets, groups)
 
     def holds(self, tasks):
         """These leases are committed: they are mine until their deadline."""
-        now = time.time()
-        for task, receipt, group, payload, attempt, lease_until, bucket in tasks:
-            until = lease_until.timestamp()
-            self.held[receipt] = (task, until, payload)
-            self.log.write("B", task, receipt, repr(now), repr(until))
-            self.seen.append(task)
+        self.hold(tasks)
+        self.held.update((task.receipt, task) for task in tasks)
+        self.seen += [task.task for task in tasks]
         del self.seen[:-200]
 
-    def gives_up(self, receipts):
-        """From now on they may belong to somebody else."""
-        now = time.time()
-        for receipt in receipts:
-            self.log.write("E", receipt, repr(now))
-
-    def holds_again(self, receipts):
+    def holds_again(self, tasks):
         """The transaction that gave them up was rolled back."""
-        now = time.time()
-        for receipt in receipts:
-            if receipt in self.held:
-                task, until, payload = self.held[receipt]
-                if until > now:
-                    self.log.write("B", task, receipt, repr(now), repr(until))
+        self.hold([task for task in tasks if task.receipt in self.held and task.until > now()])
 
     # A lease has ended for certain when this client ended it. One that was refused may
     # be in force again: the answer is false as well while somebody else is about to end
     # it, a cancel or the pass that puts back what has run out, and that may be rolled
     # back. Then an ack is true, until the task is somebody else's.
 
-    def is_over(self, receipt, task, n, may_ack=False):
-        self.stale[receipt] = (task, n, may_ack)
+    def is_over(self, task, may_ack=False):
+        self.stale[task.receipt] = (task, may_ack)
         if len(self.stale) > 200:
             del self.stale[next(iter(self.stale))]
 
-    def forget(self, receipts, may_ack=False):
-        for receipt in receipts:
-            if receipt in self.held:
-                task, until, payload = self.held.pop(receipt)
-                self.is_over(receipt, task, payload["n"], may_ack or receipt in self.in_doubt)
-        self.in_doubt -= set(receipts)
+    def forget(self, tasks, may_ack=False):
+        for task in tasks:
+            if self.held.pop(task.receipt, None):
+                self.is_over(task, may_ack or task.receipt in self.in_doubt)
+            self.in_doubt.discard(task.receipt)
 
     def are_over(self, tasks):
-        for t in tasks:
-            self.is_over(t[1], t[0], t[3]["n"])
+        for task in tasks:
+            self.is_over(task)
 
-    def refused(self, what, receipts):
+    def refused(self, tasks, asked):
         """These answered false. A lease that has not run out by now was lost
-        too early, unless somebody cancels the task or the server crashed."""
-        self.in_doubt |= set(receipts)
-        if self.args.crash_every:
-            return
-        now = time.time()
-        for receipt in receipts:
-            task, until, payload = self.held[receipt]
-            if until > now and "c" not in payload:
-                self.log.violation("%s of task %s, receipt %s: refused %.3f s before the deadline"
-                                   % (what, task, receipt, until - now))
+        too early, unless somebody cancels the task."""
+        self.in_doubt.update(task.receipt for task in tasks)
+        for task in tasks:
+            self.journal.write("F", now(), asked, task.queue, task.ident, task.receipt, None if "c" in task.payload else task.until)
 
     def pick(self, limit):
-        receipts = list(self.held)
-        self.random.shuffle(receipts)
-        return receipts[:limit]
+        tasks = list(self.held.values())
+        self.random.shuffle(tasks)
+        return tasks[:limit]
 
-    def record(self, receipts, how):
-        """The results of the tasks acknowledged, in the same transaction."""
-        held = [(self.held[receipt], receipt) for receipt in receipts]
-        if held:
-            self.run("INSERT INTO results (task, receipt, n, how)"
-                     " SELECT i, r, n, %s FROM unnest(%s::bigint[], %s::uuid[], %s::text[]) u(i, r, n)",
-                     how, [h[0] for h, _ in held], [r for _, r in held], [h[2]["n"] for h, _ in held])
-
-    def payload(self, group, **more):
-        self.counter += 1
-        return json.dumps({"n": "%s.%d" % (self.tag, self.counter), "g": group, **more})
+    def payload(self, name, group, **more):
+        return json.dumps({"n": name, "g": group, **more})
 
     # -- what a client does -----------------------------------------------
 
     def enqueue_one(self):
         group = self.random.choice(GROUPS)
-        payload = self.payload(group, c=1) if self.chance(0.2) else self.payload(group)
-        task = []
+        names = self.names(1)
+        cancellable = self.chance(0.2)
+        payload = self.payload(names[0], group, c=1) if cancellable else self.payload(names[0], group)
+        tasks = []
 
-        def body():
-            task.append(self.all(
-                "INSERT INTO produced SELECT fairq.enqueue(%s, %s::jsonb, group_key => %s,"
-                " priority => %s, cost => %s::real), %s::jsonb->>'n' RETURNING task",
-                QUEUE, payload, group, self.random.choice([0, 0, 0, 1, 9]),
-                self.random.choice([1, 1, 0.25, 7]), payload)[0][0])
+        def body(_):
+            tasks.append((self.one(
+                "SELECT fairq.enqueue(%s, %s::jsonb, group_key => %s, priority => %s, cost => %s::real)",
+                QUEUE, payload, group, self.random.choice([0, 0, 0, 1, 9]), self.random.choice([1, 1, 0.25, 7])), names[0]))
+            self.produced(QUEUE, tasks)
             self.maybe_roll_back(0.1)
 
-        if self.transaction(body) and '"c"' in payload:
-            self.cancellable.append(task[0])
+        if self.transaction("enqueue", names, body) and cancellable:
+            self.cancellable += tasks
             del self.cancellable[:-20]
 
-    def insert_many(self, number):
-        groups = [self.random.choice(GROUPS) for _ in range(number)]
-        payloads = [self.payload(g) for g in groups]
-        self.run("INSERT INTO produced SELECT i, p->>'n' FROM"
-                 " unnest(fairq.enqueue_many(%s, %s::text[]::jsonb[], group_keys => %s),"
-                 " %s::text[]::jsonb[]) AS u(i, p)",
-                 QUEUE, payloads, groups, payloads)
+    def insert_many(self, names):
+        groups = [self.random.choice(GROUPS) for _ in names]
+        self.produced(QUEUE, self.rows(
+            "SELECT i, n FROM unnest(fairq.enqueue_many(%s, %s::text[]::jsonb[], group_keys => %s), %s::text[]) AS u(i, n)",
+            QUEUE, [self.payload(name, group) for name, group in zip(names, groups)], groups, names))
 
     def enqueue_many(self):
-        def body():
-            self.insert_many(self.random.choice([2, 10, 50, 200]))
+        names = self.names(self.random.choice([2, 10, 50, 200]))
+
+        def body(_):
+            self.insert_many(names)
             self.maybe_roll_back(0.15)
 
-        self.transaction(body)
+        self.transaction("enqueue", names, body)
 
     def enqueue_slowly(self):
         """A transaction that commits when the others are far ahead."""
-        def body():
-            self.insert_many(20)
+        names = self.names(25)
+
+        def body(_):
+            self.insert_many(names[:20])
             time.sleep(self.random.uniform(0.2, 2))
-            self.insert_many(5)
+            self.insert_many(names[20:])
             self.maybe_roll_back(0.2)
 
-        self.transaction(body)
+        self.transaction("enqueue", names, body)
 
     def claim_and_hold(self):
         self.holds(self.claim(self.random.choice([1, 1, 3, 10, 50])))
@@ -281,76 +208,77 @@ class Client:
     def claim_in_transaction(self):
         tasks = []
 
-        def body():
+        def body(_):
             tasks.extend(self.claim(self.random.choice([1, 5, 30])))
-            begin = time.time()
+            begin = now()
             if self.chance(0.3):
                 time.sleep(self.random.uniform(0, 0.3))
             # That the backend still answers proves that it held them until
             # the question was sent.
-            asked = time.time()
-            self.run("SELECT 1")
-            for t in tasks:
-                self.log.write("I", t[0], t[1], repr(begin), repr(min(asked, t[5].timestamp())))
+            asked = now()
+            self.conn.execute("SELECT 1")
+            self.journal.write("H", begin, 0, None, [task.line(min(asked, task.until)) for task in tasks])
             self.maybe_roll_back(0.5)
 
-        if self.transaction(body):
+        if self.settles(body):
             self.holds(tasks)
         else:
             self.are_over(tasks)
 
     def settle(self, function):
-        """Run function(receipts), which answers those settled, in a
-        transaction that may be rolled back."""
-        receipts = self.pick(self.random.choice([1, 1, 5, 50]))
-        if not receipts:
+        """Run function(tasks, acked) in a transaction that may be rolled back."""
+        tasks = self.pick(self.random.choice([1, 1, 5, 50]))
+        if not tasks:
             return
-        self.gives_up(receipts)
-        self.settling = receipts
+        self.unsure(tasks)
+        self.settling = tasks
 
-        def body():
-            function(receipts)
+        def body(acked):
+            function(tasks, acked)
             if self.chance(0.03):
                 time.sleep(self.random.uniform(0, 2.5))
             self.maybe_roll_back(0.2)
 
-        if self.transaction(body):
-            self.forget(receipts)
+        if self.settles(body, tasks):
+            self.forget(tasks)
         else:
-            self.holds_again(receipts)
+            self.holds_again(tasks)
 
-    def single(self, what, sql, receipt):
+    def single(self, call, task):
         """One receipt; true if it was settled."""
-        if self.all(sql, receipt)[0][0]:
+        asked = now()
+        if self.one("SELECT " + call, task.receipt):
             return True
-        self.refused(what, [receipt])
+        self.refused([task], asked)
         return False
 
-    def plural(self, what, sql, receipts):
-        """Many receipts; those that were settled."""
-        if not receipts:
+    def plural(self, call, tasks):
+        """Many receipts; the tasks that were settled."""
+        if not tasks:
             return []
-        done = [r[0] for r in self.all(sql, receipts)]
+        asked = now()
+        receipts = [task.receipt for task in tasks]
+        done = [row[0] for row in self.rows("SELECT r::text FROM " + call + " r", receipts)]
         if not set(done) <= set(receipts) or len(done) != len(set(done)):
-            self.log.violation("%s of %s answered %s" % (what, receipts, done))
-        self.refused(what, set(receipts) - set(done))
-        return done
+            self.wrong("%s of %s answered %s" % (call, receipts, done))
+        self.refused([task for task in tasks if task.receipt not in done], asked)
+        return [task for task in tasks if task.receipt in done]
 
-    def ack(self, receipts):
-        for receipt in receipts:
-            if self.single("ack", "SELECT fairq.ack(%s)", receipt):
-                self.record([receipt], "ack")
+    def ack(self, tasks, acked):
+        for task in tasks:
+            if self.single("fairq.ack(%s)", task):
+                self.result(task, acked=acked, how="ack")
 
-    def ack_many(self, receipts):
-        self.record(self.plural("ack_many", "SELECT * FROM fairq.ack_many(%s)", receipts), "ack_many")
+    def ack_many(self, tasks, acked):
+        self.result(*self.plural("fairq.ack_many(%s::uuid[])", tasks), acked=acked, how="ack_many")
 
-    def nack(self, receipts):
-        self.single("nack", "SELECT fairq.nack(%s, 'once more', '0')", receipts[0])
-        self.plural("nack_many", "SELECT * FROM fairq.nack_many(%s, delay => '0')", receipts[1:])
+    def nack(self, tasks, _):
+        self.single("fairq.nack(%s, 'once more', '0')", tasks[0])
+        self.plural("fairq.nack_many(%s::uuid[], delay => '0')", tasks[1:])
 
-    def release(self, receipts):
-        self.single("release", "SELECT fairq.release(%s)", receipts[0])
-        self.plural("release_many", "SELECT * FROM fairq.release_many(%s)", receipts[1:])
+    def release(self, tasks, _):
+        self.single("fairq.release(%s)", tasks[0])
+        self.plural("fairq.release_many(%s::uuid[])", tasks[1:])
 
     def settle_ack(self):
         self.settle(self.ack)
@@ -367,112 +295,109 @@ class Client:
     def ack_and_claim(self):
         """It does not say which receipts were good. In one snapshot the rows
         that disappear are those this transaction deleted."""
-        receipts = self.pick(self.random.choice([0, 1, 10]))
+        tasks = self.pick(self.random.choice([0, 1, 10]))
         limit = self.random.choice([1, 10])
-        tasks = []
-        self.gives_up(receipts)
-        self.settling = receipts
+        claimed = []
+        self.unsure(tasks)
+        self.settling = tasks
 
         def present():
-            return {r[0] for r in self.all("SELECT id FROM " + TABLE + " WHERE id = ANY (%s)",
-                                           [self.held[r][0] for r in receipts])}
+            return {r[0] for r in self.rows("SELECT id FROM " + TABLE + " WHERE id = ANY (%s)", [task.task for task in tasks])}
 
-        def body():
-            self.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        def body(acked):
+            self.conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             before = present()
-            tasks.extend(self.all(
+            asked = now()
+            rows = self.rows(
                 "SELECT " + self.CLAIM_COLUMNS + " FROM fairq.ack_and_claim(%s, %s::uuid[], %s,"
-                " lease => %s::interval)", QUEUE, receipts, limit, LEASE))
-            acked = before - present()
-            self.check_claimed(tasks, limit)
+                " lease => %s::interval)", QUEUE, [task.receipt for task in tasks], limit, LEASE)
+            gone = before - present()
+            claimed.extend(self.check_claimed(rows, asked, limit))
             # Of a task whose lease ran out this client may hold two receipts.
-            self.record({self.held[r][0]: r for r in receipts if self.held[r][0] in acked}.values(),
-                        "ack_and_claim")
-            self.refused("ack_and_claim", [r for r in receipts if self.held[r][0] not in acked])
+            self.result(*{task.task: task for task in tasks if task.task in gone}.values(), acked=acked, how="ack_and_claim")
+            self.refused([task for task in tasks if task.task not in gone], asked)
             self.maybe_roll_back(0.2)
 
-        if self.transaction(body):
-            self.forget(receipts)
-            self.holds(tasks)
+        if self.settles(body, tasks):
+            self.forget(tasks)
+            self.holds(claimed)
         else:
-            self.holds_again(receipts)
-            self.are_over(tasks)
+            self.holds_again(tasks)
+            self.are_over(claimed)
 
     def pop(self):
-        def body():
+        def body(acked):
             limit = self.random.choice([1, 5, 20, 100])
-            tasks = self.all("SELECT id, receipt, group_key, payload, attempt, lease_until,"
-                             " fairq.bucket(address) FROM fairq.pop(%s, %s)", QUEUE, limit)
-            if len(tasks) > limit:
-                self.log.violation("pop of %d gave %d" % (limit, len(tasks)))
-            self.run("INSERT INTO results (task, n, how) SELECT i, n, 'pop' FROM unnest(%s::bigint[], %s::text[]) u(i, n)",
-                     [t[0] for t in tasks], [t[3]["n"] for t in tasks])
+            asked = now()
+            tasks = self.check_claimed(self.rows("SELECT " + self.CLAIM_COLUMNS + " FROM fairq.pop(%s, %s)", QUEUE, limit), asked, limit)
+            self.result(*tasks, acked=acked, how="pop")
             if self.chance(0.1):
                 time.sleep(self.random.uniform(0, 0.5))
             self.maybe_roll_back(0.3)
 
-        self.transaction(body)
+        self.settles(body)
 
     def extend(self):
-        receipts = self.pick(5)
-        if not receipts:
+        tasks = self.pick(5)
+        if not tasks:
             return
-        until = self.all("SELECT fairq.extend(%s, %s::interval)", receipts[0], LEASE)[0][0]
+        first = tasks[0]
+        asked = now()
+        until = self.one("SELECT fairq.extend(%s, %s::interval)", first.receipt, LEASE)
         if until is None:
-            self.refused("extend", receipts[:1])
-            self.forget(receipts[:1])
+            self.refused([first], asked)
+            self.forget([first])
         else:
-            task, _, payload = self.held[receipts[0]]
-            self.held[receipts[0]] = (task, until.timestamp(), payload)
-            self.log.write("B", task, receipts[0], repr(time.time()), repr(until.timestamp()))
-        good = self.plural("extend_many", "SELECT * FROM fairq.extend_many(%%s, '%s'::interval)" % LEASE, receipts[1:])
-        self.forget(set(receipts[1:]) - set(good))
+            first.until = since_boot(until.timestamp())
+            self.hold([first])
+        good = self.plural("fairq.extend_many(%%s::uuid[], '%s'::interval)" % LEASE, tasks[1:])
+        self.forget([task for task in tasks[1:] if task not in good])
 
     def cancel(self):
         if not self.cancellable:
             return
         # Mostly the newest, which is likely to be there still; some of them twice.
-        task = self.cancellable.pop() if self.chance(0.7) else self.random.choice(self.cancellable)
+        task, name = self.cancellable.pop() if self.chance(0.7) else self.random.choice(self.cancellable)
 
-        def body():
-            if self.all("SELECT fairq.cancel(%s, %s)", QUEUE, task)[0][0]:
-                self.run("INSERT INTO cancelled VALUES (%s)", task)
+        def body(_):
+            if self.one("SELECT fairq.cancel(%s, %s)", QUEUE, task):
+                self.conn.execute("INSERT INTO removed VALUES (%s, %s, 'cancelled')", (QUEUE, name))
             self.maybe_roll_back(0.3)
 
-        self.transaction(body)
+        self.settles(body)
 
     def savepoints(self):
         kept = []
+        names = self.names(6)
 
-        def ack(t):
-            if self.all("SELECT fairq.ack(%s)", t[1])[0][0]:
+        def ack(task):
+            if self.one("SELECT fairq.ack(%s)", task.receipt):
                 return True
-            if t[5].timestamp() > time.time() and "c" not in t[3]:
-                self.log.violation("ack in the transaction of the claim: false")
+            if task.until > now() and "c" not in task.payload:
+                self.wrong("ack in the transaction of the claim: false")
             return False
 
-        def body():
-            self.run("SAVEPOINT a")
-            self.insert_many(3)
+        def body(acked):
+            self.conn.execute("SAVEPOINT a")
+            self.insert_many(names[:3])
             lost = self.claim(3)
-            self.run("ROLLBACK TO a")
+            self.conn.execute("ROLLBACK TO a")
             self.are_over(lost)
-            self.insert_many(3)
-            self.run("SAVEPOINT b")
+            self.insert_many(names[3:])
+            self.conn.execute("SAVEPOINT b")
             tasks = self.claim(4)
-            self.run("SAVEPOINT c")
-            for t in tasks:
-                ack(t)
-            self.run("ROLLBACK TO c")
-            for t in tasks[:2]:
-                if ack(t):
-                    self.run("INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'savepoint')",
-                             t[0], t[1], t[3]["n"])
-            self.run("RELEASE b")
+            self.conn.execute("SAVEPOINT c")
+            for task in tasks:
+                ack(task)
+            self.conn.execute("ROLLBACK TO c")
+            for task in tasks[:2]:
+                if ack(task):
+                    self.result(task, acked=acked, how="savepoint")
+            self.conn.execute("RELEASE b")
             kept.extend(tasks[2:])
             self.maybe_roll_back(0.3)
 
-        if self.transaction(body):
+        if self.transaction("enqueue", names[3:], body):
             self.holds(kept)
         else:
             self.are_over(kept)
@@ -486,55 +411,52 @@ class Client:
         lease has run out and nobody took the task over."""
         if not self.stale:
             return
-        receipt = self.random.choice(list(self.stale))
-        task, n, may_ack = self.stale[receipt]
-        acked = []
+        task, may_ack = self.stale[self.random.choice(list(self.stale))]
+        done = []
 
-        def body():
-            acked.extend(self.all("SELECT fairq.ack(%s)", receipt)[0])
-            if acked[0]:
-                self.run("INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'late')",
-                         task, receipt, n)
+        def body(acked):
+            if self.one("SELECT fairq.ack(%s)", task.receipt):
+                self.result(task, acked=acked, how="late")
+                done.append(True)
                 if not may_ack:
-                    self.log.violation("ack of task %s, receipt %s whose lease has ended: true" % (task, receipt))
+                    self.wrong("ack of task %s, receipt %s whose lease has ended: true" % (task.ident, task.receipt))
 
-        self.transaction(body)
-        self.is_over(receipt, task, n, may_ack and not acked[0])
+        self.settles(body)
+        self.is_over(task, may_ack and not done)
 
     def share(self):
         """Let anybody acknowledge what this client has claimed."""
         tasks = self.claim(self.random.choice([1, 10]))
         if tasks:
-            self.run("INSERT INTO shared SELECT * FROM unnest(%s::bigint[], %s::uuid[], %s::text[])",
-                     [t[0] for t in tasks], [t[1] for t in tasks], [t[3]["n"] for t in tasks])
+            self.conn.execute("INSERT INTO shared SELECT * FROM unnest(%s::bigint[], %s::uuid[], %s::text[])", (
+                [task.task for task in tasks], [task.receipt for task in tasks], [task.ident for task in tasks]))
             self.holds(tasks)
-            for t in tasks:
-                del self.held[t[1]]
+            for task in tasks:
+                del self.held[task.receipt]
 
     def ack_shared(self):
         """Several clients may try the same receipt at the same time."""
-        rows = self.all("SELECT task, receipt, n FROM shared ORDER BY task DESC LIMIT 3")
+        rows = self.rows("SELECT task, receipt::text, n FROM shared ORDER BY task DESC LIMIT 3")
         if not rows:
             return
         task, receipt, n = self.random.choice(rows)
 
-        def body():
-            if self.all("SELECT fairq.ack(%s)", receipt)[0][0]:
-                self.run("INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'shared')",
-                         task, receipt, n)
+        def body(acked):
+            if self.one("SELECT fairq.ack(%s)", receipt):
+                self.result(Task(QUEUE, n, receipt, task=task), acked=acked, how="shared")
                 time.sleep(self.random.uniform(0, 0.02))
             self.maybe_roll_back(0.3)
-            self.run("DELETE FROM shared WHERE receipt = %s", receipt)
+            self.conn.execute("DELETE FROM shared WHERE receipt = %s", (receipt,))
 
-        self.transaction(body)
+        self.settles(body)
 
     def look(self):
         """Look at things, which must disturb nobody."""
-        self.run("SELECT count(*) FROM fairq.peek(%s, 10)", QUEUE)
-        self.run("SELECT * FROM fairq.queue_stats")
-        self.run("SELECT count(*) FROM fairq.leases")
+        self.rows("SELECT count(*) FROM fairq.peek(%s, 10)", QUEUE)
+        self.rows("SELECT * FROM fairq.queue_stats")
+        self.rows("SELECT count(*) FROM fairq.leases")
         if self.seen:
-            self.run("SELECT * FROM fairq.get_task(%s, %s)", QUEUE, self.random.choice(self.seen))
+            self.rows("SELECT * FROM fairq.get_task(%s, %s)", QUEUE, self.random.choice(self.seen))
 
     ACTIONS = [
         ("enqueue_one", 12), ("enqueue_many", 7), ("enqueue_slowly", 1),
@@ -560,200 +482,102 @@ class Client:
             result.append(weight)
         return result
 
-    def work(self, deadline):
+    def step(self):
         names = [name for name, _ in self.ACTIONS]
-        self.connect()
-        while time.time() < deadline.value:
-            name = self.random.choices(names, self.weights(deadline.value - time.time()))[0]
+
+        def act():
+            name = self.random.choices(names, self.weights(self.options.deadline.value - time.time()))[0]
             self.settling = []
-            try:
-                getattr(self, name)()
-                self.log.write("D", name)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as e:
-                state = getattr(e, "sqlstate", None)
-                expected = state is None or state in EXPECTED_SQLSTATES or (
-                    self.args.crash_every and state in CRASH_SQLSTATES)
-                if not expected:
-                    self.log.violation("%s: %s %s" % (name, state, e))
-                try:
-                    self.conn.close()
-                except psycopg.Error:
-                    pass
-                self.log.write("R", name)
-                self.forget(self.settling, may_ack=True)
-                self.connect()
-            except Exception as e:
-                self.log.violation("%s: %s %s" % (
-                    name, getattr(e, "sqlstate", ""), traceback.format_exc(limit=-3)))
-                self.conn.close()
-                self.connect()
-        self.conn.close()
+            getattr(self, name)()
+            self.journal.write("N", name)
 
-
-def client_process(args, number, incarnation, deadline):
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    Client(args, number, incarnation).work(deadline)
+        return act
 
 
 # -- the disturbances ---------------------------------------------------------
 
-class Agitator:
-    """Terminates backends, kills clients and replaces them."""
+class Stress(Driver):
+    client = Client
 
-    def __init__(self, args, deadline):
-        self.args = args
-        self.deadline = deadline
-        self.random = random.Random("%s.agitator" % args.seed)
-        self.clients = []
-        self.terminated = 0
-        self.killed = 0
-        self.crashes = 0
-        self.broken = []
+    def __init__(self, options):
+        super().__init__(options, ["client"] * options.clients)
+        self.deadline = options.deadline = multiprocessing.RawValue("d", 0)
+        self.maintenance, self.errors = {}, []
 
-    def start(self, number, incarnation):
-        p = multiprocessing.Process(target=client_process,
-                                    args=(self.args, number, incarnation, self.deadline))
-        p.start()
-        return p
+    def goes_on(self, number=1, seconds=None):
+        """By the clock."""
 
-    def work(self):
-        for number in range(self.args.clients):
-            self.clients.append((0, self.start(number, 0)))
+    def begin(self):
+        with self.connect() as conn:
+            conn.execute("SELECT fairq.create_queue(%s, buckets => %s, lease => %s::interval, max_attempts => 0, max_lost => 0, backoff_base => '0')",
+                         (QUEUE, BUCKETS, LEASE))
+            conn.execute(judge.TABLES + "CREATE TABLE shared (task bigint, receipt uuid, n text)")
+        self.deadline.value = time.time() + self.options.seconds
+        self.crew.begin()
+
+    def times(self, name):
+        return len(self.done.get(name, ()))
+
+    def run(self):
+        """Terminates backends, kills clients, which are replaced, or the server."""
+        maintenance = threading.Thread(target=self.maintain, args=(time.time(), self.deadline.value))
+        maintenance.start()
         next_kill = time.time() + 2
-        next_crash = time.time() + (self.args.crash_every or self.args.seconds + 1)
+        next_crash = time.time() + (self.options.crash_every or self.options.seconds + 1)
         most = time.time() + MORE_SECONDS
         while time.time() < self.deadline.value - 0.5:
             # Until there have been as many crashes as there are to be, on a busy machine.
-            if self.crashes < self.args.crashes and time.time() < most:
+            if self.times("backend_killed") < self.options.crashes and time.time() < most:
                 self.deadline.value = max(self.deadline.value, time.time() + 3)
             time.sleep(0.3)
-            crash = time.time() >= next_crash
-            pid = self.disturb_backend(crash)
-            if crash and pid:
-                next_crash = time.time() + self.args.crash_every
-                self.crashes += 1
-            elif pid:
-                self.terminated += 1
+            if time.time() >= next_crash:
+                self.harm("backend_killed")
+                next_crash = time.time() + self.options.crash_every
+            else:
+                self.harm("terminated")
             if time.time() >= next_kill:
                 next_kill = time.time() + 2
-                number = self.random.randrange(self.args.clients)
-                incarnation, process = self.clients[number]
-                process.kill()
-                process.join()
-                self.killed += 1
-                self.clients[number] = (incarnation + 1, self.start(number, incarnation + 1))
-        for number, (incarnation, process) in enumerate(self.clients):
-            process.join(60)
-            if process.exitcode != 0:
-                self.broken.append("client %d.%d ended with %s" % (number, incarnation, process.exitcode))
-                process.kill()
+                self.harm("client_killed")
+        self.crew.end()
+        maintenance.join()
 
-    def disturb_backend(self, crash):
-        """Terminate one, or kill it with signal 9, and all others with it."""
-        try:
-            with psycopg.connect(self.args.conninfo, autocommit=True) as conn:
-                row = conn.execute(
-                    "SELECT pid, CASE WHEN NOT %s THEN pg_terminate_backend(pid) END FROM pg_stat_activity"
-                    " WHERE application_name = 'stress client' ORDER BY random() LIMIT 1", (crash,)).fetchone()
-                if row and crash:
-                    try:
-                        os.kill(row[0], signal.SIGKILL)
-                    except ProcessLookupError:  # it has just ended: another one, next time
-                        return None
-                return row and row[0]
-        except psycopg.OperationalError:
-            if not self.args.crash_every:
-                raise
-
-
-class Maintenance(threading.Thread):
-    """What a database administrator does to the table meanwhile."""
-
-    def __init__(self, args, begin, deadline):
-        super().__init__()
-        self.args = args
-        self.begin = begin
-        self.deadline = deadline
-        self.done = {}
-        self.errors = []
-
-    def run(self):
-        total = self.deadline - self.begin
-        if self.args.crash_every:
+    def maintain(self, begin, deadline):
+        """A thread: what a database administrator does to the table meanwhile."""
+        if self.options.crash_every:
             return
-        plan = [(0.2, "VACUUM FULL " + TABLE), (0.4, "CLUSTER " + TABLE + " USING " + self.args.cluster_index),
-                (0.6, "REINDEX TABLE CONCURRENTLY " + TABLE)]
+        plan = [(0.2, "VACUUM FULL " + TABLE), (0.4, "CLUSTER " + TABLE + " USING id_of_stress"), (0.6, "REINDEX TABLE CONCURRENTLY " + TABLE)]
         try:
-            with psycopg.connect(self.args.conninfo, autocommit=True) as conn:
-                while plan or time.time() < self.deadline - 1:
-                    if plan and time.time() >= self.begin + plan[0][0] * total:
+            with self.connect() as conn:
+                while plan or time.time() < deadline - 1:
+                    if plan and time.time() >= begin + plan[0][0] * (deadline - begin):
                         command = plan.pop(0)[1]
                     else:
                         command = random.choice(["VACUUM ", "ANALYZE "]) + TABLE
                     conn.execute(command)
                     word = command.split(" fairq")[0]
-                    self.done[word] = self.done.get(word, 0) + 1
+                    self.maintenance[word] = self.maintenance.get(word, 0) + 1
                     time.sleep(0.5)
         except psycopg.Error:
             self.errors.append(traceback.format_exc(limit=-2))
 
+    def finish(self):
+        """The report."""
+        logs = judge.read_logs(self.options.journals)
+        last_deadline = max((hold.end for log in logs for hold in log.holds), default=0)
+        with self.connect() as conn:
+            # The backends of killed clients end when they notice.
+            while one(conn, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'stress %%'"):
+                time.sleep(0.05)
+            before = now()
+            # A claim whose answer was lost with its connection holds a lease too.
+            drained = drain(conn, max(last_deadline, before + LEASE_SECONDS))
+            return dict(
+                reckon(conn), **self.judged(conn, [judge.there(QUEUE)]).as_json(), actions=judge.actions(logs), seed=self.options.seed,
+                drained=drained, drain_seconds=round(now() - before, 2), broken=self.crew.broken, terminated=self.times("terminated"),
+                killed=self.times("client_killed"), crashes=self.times("backend_killed"), maintenance=self.maintenance, maintenance_errors=self.errors)
+
 
 # -- the reckoning ------------------------------------------------------------
-
-def read_logs(directory):
-    """Intervals of certain possession per task, violations, counts."""
-    intervals = {}
-    violations = []
-    actions = {}
-    reconnects = 0
-    last_deadline = 0.0
-
-    def close(task, receipt, begin, end):
-        if end > begin:
-            intervals.setdefault(task, []).append((begin, end, receipt))
-
-    for name in sorted(os.listdir(directory)):
-        if not name.startswith("client."):
-            continue
-        held = {}
-        with open(os.path.join(directory, name), encoding="utf-8") as f:
-            for line in f:
-                words = line.split(" ")
-                if words[0] == "B":
-                    task, receipt, begin, until = int(words[1]), words[2], float(words[3]), float(words[4])
-                    last_deadline = max(last_deadline, until)
-                    if receipt in held:     # extended
-                        begin = held[receipt][1]
-                    held[receipt] = (task, begin, until)
-                elif words[0] == "E":
-                    receipt, end = words[1], float(words[2])
-                    if receipt in held:
-                        task, begin, until = held.pop(receipt)
-                        close(task, receipt, begin, min(end, until))
-                elif words[0] == "I":
-                    close(int(words[1]), words[2], float(words[3]), float(words[4]))
-                elif words[0] == "V":
-                    violations.append(line[2:].strip())
-                elif words[0] == "D":
-                    actions[words[1].strip()] = actions.get(words[1].strip(), 0) + 1
-                elif words[0] == "R":
-                    reconnects += 1
-        for receipt, (task, begin, until) in held.items():
-            close(task, receipt, begin, until)
-
-    overlaps = []
-    count = 0
-    for task, list_of in intervals.items():
-        list_of.sort()
-        count += len(list_of)
-        for (b1, e1, r1), (b2, e2, r2) in zip(list_of, list_of[1:]):
-            # A crash forgets leases, and its tasks are delivered again at once:
-            # the receipts of one run of the server have their middle in common.
-            if b2 < e1 and r1 != r2 and r1[9:18] == r2[9:18]:
-                overlaps.append("task %d: %s until %.6f, %s from %.6f" % (task, r1, e1, r2, b2))
-    return {"overlaps": overlaps, "intervals": count, "violations": violations,
-            "actions": actions, "reconnects": reconnects}, last_deadline
-
 
 def drain(conn, last_deadline):
     """Claim until nothing is left. Rows of which no claim gives any for half a
@@ -762,15 +586,15 @@ def drain(conn, last_deadline):
     drained = 0
     last = last_deadline
     while True:
-        asked = time.time()
+        asked = now()
         with conn.transaction():
             tasks = conn.execute(
                 "SELECT id, receipt, payload->>'n' FROM fairq.claim(%s, 1000)", (QUEUE,)).fetchall()
             acked = {r[0] for r in conn.execute(
                 "SELECT * FROM fairq.ack_many(%s)", ([t[1] for t in tasks],))}
             conn.cursor().executemany(
-                "INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'drain')",
-                [t for t in tasks if t[1] in acked])
+                "INSERT INTO results VALUES (%s, %s, %s, 'drain', 0, %s)",
+                [(QUEUE, n, receipt, task) for task, receipt, n in tasks if receipt in acked])
         drained += len(tasks)
         if tasks:
             last = max(last, asked)
@@ -791,100 +615,27 @@ def reckon(conn):
     result["left_rows"] = [str(r) for r in conn.execute(
         "SELECT id, address, state, group_key, attempts, ctid, xmin, xmax FROM " + TABLE + " LIMIT 10")]
     result["leases"] = one(conn, "SELECT count(*) FROM fairq.leases")
-    for table in ("produced", "results", "cancelled"):
-        result[table] = one(conn, "SELECT count(*) FROM " + table)
-    result["produced_twice"] = one(
-        conn, "SELECT count(*) FROM (SELECT task FROM produced GROUP BY task HAVING count(*) > 1) x")
-    result["acked_twice"] = [str(r) for r in conn.execute(
-        "SELECT task, array_agg(how ORDER BY how) FROM results GROUP BY task HAVING count(*) > 1 LIMIT 10")]
-    result["cancelled_twice"] = one(
-        conn, "SELECT count(*) FROM (SELECT task FROM cancelled GROUP BY task HAVING count(*) > 1) x")
-    result["acked_and_cancelled"] = [str(r) for r in conn.execute(
-        "SELECT task, how FROM results JOIN cancelled USING (task) LIMIT 10")]
-    result["lost"] = [str(r) for r in conn.execute(
-        "SELECT p.task, p.n FROM produced p WHERE NOT EXISTS (SELECT FROM results r WHERE r.task = p.task)"
-        " AND NOT EXISTS (SELECT FROM cancelled c WHERE c.task = p.task)"
-        " AND NOT EXISTS (SELECT FROM " + TABLE + " q WHERE q.id = p.task) LIMIT 10")]
-    result["lost_count"] = one(
-        conn, "SELECT count(*) FROM produced p WHERE NOT EXISTS (SELECT FROM results r WHERE r.task = p.task)"
-        " AND NOT EXISTS (SELECT FROM cancelled c WHERE c.task = p.task)")
-    result["from_nowhere"] = [str(r) for r in conn.execute(
-        "SELECT r.task, r.how FROM results r WHERE NOT EXISTS (SELECT FROM produced p WHERE p.task = r.task)"
-        " LIMIT 10")]
-    result["other_payload"] = [str(r) for r in conn.execute(
-        "SELECT r.task, r.how, r.n, p.n FROM results r JOIN produced p USING (task) WHERE r.n IS DISTINCT FROM p.n LIMIT 10")]
     result["receipts_again"] = one(
         conn, "SELECT count(*) FROM fairq.ack_many(ARRAY(SELECT receipt FROM results WHERE receipt IS NOT NULL))")
     columns = "ready leased dead enqueued claimed acked nacked released expired cancelled".split()
     stats = conn.execute("SELECT " + ", ".join(columns) + " FROM fairq.queue_stats WHERE queue = %s", (QUEUE,)).fetchone()
     result["stats"] = dict(zip(columns, [None if s is None else int(s) for s in stats]))
-    result["how"] = dict(conn.execute("SELECT how, count(*) FROM results GROUP BY how").fetchall())
+    result["how"] = dict(conn.execute("SELECT client, count(*) FROM results GROUP BY client").fetchall())
     return result
 
 
-def connect_patiently(conninfo):
-    """The server may be on its way up."""
-    for _ in range(600):
-        try:
-            return psycopg.connect(conninfo, autocommit=True)
-        except psycopg.OperationalError:
-            time.sleep(0.1)
-    return psycopg.connect(conninfo, autocommit=True)
-
-
 def main():
-    parser = argparse.ArgumentParser()
+    parser = arguments()
     parser.add_argument("--conninfo", required=True)
-    parser.add_argument("--directory", required=True, help="for the clients' logs")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--crash-every", type=float, default=0,
                         help="seconds between two crashes of the server (must be local, and of the same user)")
     parser.add_argument("--crashes", type=int, default=0, help="at least so many, though it take longer")
-    parser.add_argument("--seed", default=str(int(time.time())))
-    parser.add_argument("--cluster-index", default=None)
-    args = parser.parse_args()
-
-    with psycopg.connect(args.conninfo, autocommit=True) as conn:
-        conn.execute("SELECT fairq.create_queue(%s, buckets => %s, lease => %s::interval, max_attempts => 0, max_lost => 0, backoff_base => '0')",
-                     (QUEUE, BUCKETS, LEASE))
-        conn.execute("CREATE TABLE produced (task bigint, n text)")
-        conn.execute("CREATE TABLE results (task bigint, receipt uuid, n text, how text)")
-        conn.execute("CREATE TABLE cancelled (task bigint)")
-        conn.execute("CREATE TABLE shared (task bigint, receipt uuid, n text)")
-        if args.cluster_index is None:
-            args.cluster_index = conn.execute(
-                "SELECT quote_ident(relname) FROM pg_index JOIN pg_class c ON c.oid = indexrelid"
-                " WHERE indrelid = %s::regclass AND indisprimary", (TABLE,)).fetchone()[0]
-
-    begin = time.time()
-    maintenance = Maintenance(args, begin, begin + args.seconds)
-    agitator = Agitator(args, multiprocessing.RawValue("d", begin + args.seconds))
-    maintenance.start()
-    agitator.work()
-    maintenance.join()
-
-    report, last_deadline = read_logs(args.directory)
-    report["seed"] = args.seed
-    report["terminated"] = agitator.terminated
-    report["killed"] = agitator.killed
-    report["crashes"] = agitator.crashes
-    report["broken"] = agitator.broken
-    report["maintenance"] = maintenance.done
-    report["maintenance_errors"] = maintenance.errors
-    with connect_patiently(args.conninfo) as conn:
-        # The backends of killed clients end when they notice.
-        while one(conn, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stress client'"):
-            time.sleep(0.05)
-        before = time.time()
-        # A claim whose answer was lost with its connection holds a lease too.
-        report["drained"] = drain(conn, max(last_deadline, before + LEASE_SECONDS))
-        report["drain_seconds"] = round(time.time() - before, 2)
-        report.update(reckon(conn))
-    for key in ("overlaps", "violations"):
-        report[key + "_count"] = len(report[key])
-        report[key] = report[key][:10]
-    json.dump(report, sys.stdout, indent=1)
+    stress = Stress(parser.parse_args())
+    stress.begin()
+    stress.run()
+    json.dump(stress.finish(), sys.stdout, indent=1)
     print()
 
 

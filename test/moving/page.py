@@ -7,8 +7,8 @@ import subprocess
 import readme_commands
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "moving.md")
-NAMED = re.compile(r'suite moving runs it as "([^"]+)"')
-LEDGER = "the table of what was moved"
+NAMED = re.compile(r"suite moving: (.+)")
+LEDGER = "what was moved"
 STATEMENT_TIMEOUT = 120     # seconds: a move that waits for a worker ends, and its test fails
 
 

@@ -4,7 +4,7 @@
 
 WORK has a directory for each of the JOBS, 1 to JOBS: in it tree, a copy of the checkout
 that was built, and root, a server of its own into which that was installed. The faults
-are drawn at random over all places of src/**/*.c, or of those whose names begin as
+are drawn at random over all places of src/**/*.c and cluster/*.c, or of those whose names begin as
 FILES in the environment says; the same seed draws the same faults
 from the same sources; with numbers of some, only these are tried. One that gives the same
 object code is no fault; nor is one with a warning, which the build refuses. The tests that test/mutation/subjects names for the file come
@@ -127,7 +127,7 @@ def names(tree, kind):
 
 
 def sources(tree):
-    return sorted(os.path.relpath(path, tree) for path in glob.glob(os.path.join(tree, "src/**/*.c"), recursive=True))
+    return sorted(os.path.relpath(path, tree) for path in glob.glob(os.path.join(tree, "src/**/*.c"), recursive=True) + glob.glob(os.path.join(tree, "cluster/*.c")))
 
 
 def subjects(tree):
@@ -195,7 +195,7 @@ class Place:
         bindir = self.told("pg_config", "--bindir")
         self.bindir = os.path.join(self.home, "root" + bindir)
         self.config = os.path.join(self.bindir, "pg_config")
-        self.library = os.path.join(self.told(self.config, "--pkglibdir"), "pgfairq.so")
+        self.libraries = self.told(self.config, "--pkglibdir")
         self.data = os.path.join(self.home, "data")
         self.empty = os.path.join(self.home, "empty")
         self.log = os.path.join(self.home, "log")
@@ -219,16 +219,19 @@ class Place:
     def object_code(self, file, *arguments):
         """What the compiler makes of it, without what a debugger needs; None if it refuses."""
         target = file[:-2] + ".o"
-        if not self.make("-B", target, "COPT=-g0", *arguments):
+        folder = "cluster" if file.startswith("cluster/") else "."
+        if not self.make("-C", folder, "-B", os.path.relpath(target, folder), "COPT=-g0", *arguments):
             return None
         with open(os.path.join(self.tree, target), "rb") as f:
             return f.read()
 
     def install(self):
-        if not self.make("pgfairq.so"):
-            raise RuntimeError("the library cannot be linked")
-        shutil.copy(os.path.join(self.tree, "pgfairq.so"), self.library + ".new")
-        os.rename(self.library + ".new", self.library)
+        if not self.make("pgfairq.so") or not self.make("-C", "cluster", "pgfairq_cluster.so"):
+            raise RuntimeError("the libraries cannot be linked")
+        for built in ("pgfairq.so", "cluster/pgfairq_cluster.so"):
+            library = os.path.join(self.libraries, os.path.basename(built))
+            shutil.copy(os.path.join(self.tree, built), library + ".new")
+            os.rename(library + ".new", library)
 
     def server(self, *command):
         return subprocess.run([os.path.join(self.bindir, "pg_ctl"), "-D", self.data, "-l", self.log, "-s", "-w", "-t", "60", *command],

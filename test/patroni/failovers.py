@@ -1,175 +1,168 @@
 """make check-patroni: see test/scripts/check-patroni.sh."""
 
-import argparse
 import os
 import random
 import signal
 import sys
 import time
 
-import load
-from load import Load
-from stage import LONG, Stage, Trouble, wait_for
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "load"))
+import clients  # noqa: E402
+import driver  # noqa: E402
+import judge  # noqa: E402
+from faults import FAULTS, fault  # noqa: E402
+from journal import CRASH  # noqa: E402
+from servers import Trouble  # noqa: E402
+from stage import Stage, wait_for  # noqa: E402
 
-SHOWN = 20      # of each kind of findings
+KINDS = ("producer", "producer", "lease", "lease", "bound", "bound")
 
 
-class Run:
-    def __init__(self, options):
-        self.options = options
-        self.stage = Stage(options)
-        self.load = None
-        self.began = time.monotonic()
-        self.seen = []      # (fault, seconds without an ack)
+class Client(clients.Client):
+    """They go to whichever server takes writes."""
 
-    def say(self, text):
-        print("%6.1f  %s" % (time.monotonic() - self.began, text), flush=True)
+    prefix = "patroni"
+    pause = 0.1
+    # The server goes away or becomes a standby. 53300: too many, at a start. 55000: the session is over.
+    expected = ("08", "57", "25006", "53300", "55000")
+    queues = {"emails": 1, "reports": 1}
+    enough = 500
+    forgets = 0.01
+    lease = 10.0
+    bound_ttl = 15.0
 
-    def progress(self, number=50):
-        """So many acks more."""
-        aim = self.load.acked() + number
-        wait_for("%d more acks" % number, lambda: self.load.acked() >= aim)
+    def stays(self, _):
+        """A server that has become a standby stays connected: go and look for the primary."""
+        return False
 
-    # -- the faults ----------------------------------------------------------
+    def settle(self):
+        if self.options.plant != "apart":
+            super().settle()
+            return
+        task = self.held.popitem()[1]
+        self.unsure([task])
+        self.result(task, acked=[])
+        time.sleep(0.01)
+        self.one("SELECT fairq.ack(%s)", task.receipt)
+        self.shared.acked[self.number] += 1
 
-    def postmaster_killed(self):
-        """Patroni starts it again; or does not, and the other one takes over."""
-        leader = self.stage.leader()
-        before = leader.postmaster()
-        leader.kill_postmaster()
-        wait_for("another postmaster, or another primary", lambda: leader.postmaster() not in (None, before)
-                 or (self.stage.leader() or leader) is not leader)
-        return wait_for("a primary", self.stage.leader)
 
-    def machine_killed(self, walsenders=()):
-        """All of a server at once, and Patroni first, so that it cannot help."""
-        leader = self.stage.leader()
-        leader.kill_patroni()
-        leader.kill_postmaster()
+@fault("postmaster killed", forgives=CRASH)
+def postmaster_killed(run):
+    """Patroni starts it again; or does not, and the other one takes over."""
+    leader = run.stage.leader()
+    before = leader.postmaster()
+    leader.kill_postmaster()
+    wait_for("another postmaster, or another primary", lambda: leader.postmaster() not in (None, before)
+             or (run.stage.leader() or leader) is not leader)
+    wait_for("a primary", run.stage.leader)
+
+
+@fault("machine killed", forgives=CRASH)
+def machine_killed(run, walsenders=()):
+    """All of a server at once, and Patroni first, so that it cannot help."""
+    leader = run.stage.leader()
+    leader.kill_patroni()
+    leader.kill_postmaster()
+    for pid in walsenders:
+        os.kill(pid, signal.SIGKILL)
+    wait_for("the standby to be promoted", lambda: run.stage.leader() not in (None, leader))
+    run.goes_on(50)
+    leader.start()
+
+
+@fault("replication stalls", forgives=CRASH)
+def replication_stalls(run):
+    """Nothing more reaches the standby, then the server goes, too. Commits wait for the standby meanwhile."""
+    with run.stage.leader().connect() as connection:
+        walsenders = [pid for pid, in connection.execute("SELECT pid FROM pg_stat_replication")]
         for pid in walsenders:
-            os.kill(pid, signal.SIGKILL)
-        new = wait_for("the standby to be promoted",
-                       lambda: (lambda now: now if now is not leader else None)(self.stage.leader()))
-        self.say("promoted: %s" % new.name)
-        self.progress()
-        leader.start()
-        return new
+            os.kill(pid, signal.SIGSTOP)
+        if run.stage.asynchronous:
+            run.goes_on(50)     # of which nothing has left this server
+        else:
+            wait_for("commits that wait for the standby", lambda: connection.execute(
+                "SELECT count(*) > 2 FROM pg_stat_activity WHERE wait_event = 'SyncRep'").fetchone()[0])
+    machine_killed(run, walsenders)
 
-    def replication_stalls(self):
-        """Nothing more reaches the standby, then the server goes, too. Commits wait for the standby meanwhile."""
-        leader = self.stage.leader()
-        with leader.connect() as connection:
-            walsenders = [pid for pid, in connection.execute("SELECT pid FROM pg_stat_replication")]
-            for pid in walsenders:
-                os.kill(pid, signal.SIGSTOP)
-            if self.stage.asynchronous:
-                self.progress()     # of which nothing has left this server
-            else:
-                wait_for("commits that wait for the standby", lambda: connection.execute(
-                    "SELECT count(*) > 2 FROM pg_stat_activity WHERE wait_event = 'SyncRep'").fetchone()[0])
-        return self.machine_killed(walsenders)
 
-    def switchovers(self):
-        """Over and back, each server restarted while it is the standby: as for an upgrade."""
-        for _ in range(2):
-            leader = self.stage.leader()
-            standby = self.stage.other(leader)
-            before = standby.postmaster()
-            self.stage.restart(standby)
-            wait_for("the standby to be restarted", lambda: standby.postmaster() not in (None, before))
-            self.stage.wait_until_whole()
-            self.stage.switch_over(leader)
-            wait_for("the switchover", lambda: self.stage.leader() is standby)
-            self.say("switched over to %s" % standby.name)
-            self.progress()
-            self.stage.wait_until_whole()
+@fault("switchovers", forgives=CRASH)
+def switchovers(run):
+    """Over and back, each server restarted while it is the standby: as for an upgrade."""
+    for _ in range(2):
+        leader = run.stage.leader()
+        standby = run.stage.other(leader)
+        before = standby.postmaster()
+        run.stage.restart(standby)
+        wait_for("the standby to be restarted", lambda: standby.postmaster() not in (None, before))
+        run.stage.wait_until_whole()
+        run.stage.switch_over(leader)
+        wait_for("the switchover", lambda: run.stage.leader() is standby)
+        run.goes_on(50)
+        run.stage.wait_until_whole()
 
-    # -- all of it -------------------------------------------------------------
+
+class Run(driver.Driver):
+    client = Client
+    patience = 300
+
+    def __init__(self, options):
+        super().__init__(options, KINDS)
+        self.stage = Stage(options)
+
+    def begin(self):
+        self.stage.begin()
+        self.check_configuration()
+        with self.stage.leader().connect() as connection:
+            connection.execute(judge.TABLES + "GRANT SELECT, INSERT ON produced, results TO app;")
+        if self.options.plant == "asynchronous":
+            self.stage.make_asynchronous()
+        self.options.conninfo = self.stage.conninfo()
+        self.crew.begin()
 
     def check_configuration(self):
         """That each server has what the page says."""
         for member in self.stage.members.values():
-            with member.connect() as connection:
+            # A standby may still have to replay that it is created.
+            with wait_for("database app at " + member.name, member.connect) as connection:
                 for name, value in (("shared_preload_libraries", "pgfairq"), ("pgfairq.max_leases", "200000"),
                                     ("synchronous_commit", "on"), ("max_worker_processes", "16"), ("data_checksums", "on")):
                     found, = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
                     if found != value:
                         raise Trouble("%s has %s = %s" % (member.name, name, found))
 
-    def rounds(self):
-        faults = [self.postmaster_killed, self.machine_killed, self.replication_stalls, self.switchovers]
-        chance = random.Random(self.options.seed)
-        for number in range(self.options.rounds):
-            for fault in chance.sample(faults, len(faults)):
-                self.stage.wait_until_whole()
-                self.progress()
-                name = fault.__name__.replace("_", " ")
-                self.say("round %d: %s, %s" % (number + 1, name, self.stage.leader().name))
-                fault()
-                self.progress()
-                self.seen.append(name)
+    def goes_on(self, number=50, seconds=None):
+        super().goes_on(number, seconds)
 
     def run(self):
-        self.stage.begin()
-        self.check_configuration()
-        with self.stage.leader().connect() as connection:
-            connection.execute(load.TABLES)
-        if self.options.plant == "asynchronous":
-            self.stage.make_asynchronous()
-        self.say("two members; rounds: %d, seed: %s" % (self.options.rounds, self.options.seed))
-        self.load = Load(self.options, self.stage.conninfo())
-        self.rounds()
-        self.load.shared.drain.value = 1
-        leader = self.stage.wait_until_whole()
-        with leader.connect() as connection:
-            wait_for("the queues to be empty", lambda: not connection.execute(
-                "SELECT 1 FROM fairq.q_emails UNION ALL SELECT 1 FROM fairq.q_reports LIMIT 1").fetchone(), LONG)
-            self.load.end()
-            return self.report(*load.check(connection, self.options.journals))
+        for _ in range(self.options.rounds):
+            for name in self.random.sample(list(FAULTS), len(FAULTS)):
+                self.stage.wait_until_whole()
+                self.goes_on()
+                self.harm(name)
 
-    def report(self, counts, lost, double, errors):
-        print()
-        for name in sorted(set(self.seen)):
-            print("%7d  %s" % (self.seen.count(name), name))
-        print()
-        counts["connections lost"] = sum(self.load.shared.lost)
-        for name, number in counts.items():
-            print("%7d  %s" % (number, name))
-        print()
-        for name, found in (("errors that no failover explains", errors), ("lost", lost), ("double", double)):
-            for one in found[:SHOWN]:
-                print("  %s: %s" % (name, one))
-        good = not (lost or double or errors) and counts["results"] > 0 and sum(self.load.shared.lost) > 0
-        print("%d faults, %d lost, %d double%s" % (len(self.seen), len(lost), len(double), "" if good else ": NOT as it must be"))
-        return 0 if good else 1
+    def finish(self):
+        with self.stage.wait_until_whole().connect() as connection:
+            empty = self.drained(lambda: not connection.execute(
+                "SELECT 1 FROM fairq.q_emails UNION ALL SELECT 1 FROM fairq.q_reports LIMIT 1").fetchone(), self.patience)
+            found = self.judged(connection, [judge.there(queue) for queue in Client.queues])
+        if not empty:
+            found.stuck.append("tasks in emails or reports")
+        if not (found.counts["connections lost"] and found.counts["acknowledged"]):
+            found.errors["no client has lost a connection, or none has done anything"] = 1
+        return found
 
-    def end(self):
-        if self.load:
-            self.load.end()
+    def close(self):
         self.stage.end()
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--work", required=True)
-    parser.add_argument("--bindir", required=True)
+    parser = driver.arguments(plants=("asynchronous", "apart"))
     parser.add_argument("--page", required=True)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seed", default="")
-    parser.add_argument("--plant", choices=("asynchronous", "apart"))
     options = parser.parse_args()
     options.seed = options.seed or str(random.randrange(1000000))
-    options.journals = os.path.join(options.work, "journals")
-    os.mkdir(options.journals, 0o700)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    run = Run(options)
-    try:
-        return run.run()
-    except Trouble as trouble:
-        run.say("the test broke off: %s" % trouble)
-        return 2
-    finally:
-        run.end()
+    return Run(options).main()
 
 
 if __name__ == "__main__":

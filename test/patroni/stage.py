@@ -9,6 +9,7 @@ so that the script can end it if this program cannot.
 """
 
 import ctypes
+import functools
 import http.client
 import json
 import os
@@ -23,18 +24,17 @@ import time
 
 import psycopg
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", other) for other in ("scripts", "load")]
 import readme_commands  # noqa: E402
+import servers  # noqa: E402
+from servers import Trouble  # noqa: E402
 
 MARK = "make check-patroni: "
 MEMBERS = ("db1", "db2")
 HOST = "127.0.0.1"
 LONG = 300      # seconds; a machine that has other things to do
 PR_SET_CHILD_SUBREAPER = 36
-
-
-class Trouble(Exception):
-    """The servers do not do what they must."""
+wait_for = functools.partial(servers.wait_for, seconds=LONG)
 
 
 def blocks_of(page):
@@ -67,18 +67,6 @@ def free_ports(number):
         if port not in ports:
             ports.append(port)
     return ports
-
-
-def wait_for(what, condition, seconds=LONG):
-    """The condition's value, once it is true."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise Trouble("waited %d s in vain for %s" % (seconds, what))
-        time.sleep(0.05)
 
 
 class Reaper(threading.Thread):
@@ -164,18 +152,11 @@ class Member:
         self.process.wait()
 
     def end(self):
-        """In good order, or not."""
-        if self.process and self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(60)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        servers.end(self.process, seconds=60)
         postmaster = self.postmaster()
         if postmaster and self.stage.is_ours(postmaster):
             os.kill(postmaster, signal.SIGQUIT)
-            wait_for("the server of %s to end" % self.name, lambda: not self.stage.is_ours(postmaster), 60)
+            wait_for("the server of %s to end" % self.name, lambda: not self.stage.is_ours(postmaster), seconds=60)
 
 
 class Stage:
@@ -234,13 +215,7 @@ class Stage:
     def end(self):
         for member in self.members.values():
             member.end()
-        if self.etcd:
-            self.etcd.terminate()
-            try:
-                self.etcd.wait(30)
-            except subprocess.TimeoutExpired:
-                self.etcd.kill()
-                self.etcd.wait()
+        servers.end(self.etcd)
 
     # -- looking ------------------------------------------------------------
 
@@ -271,13 +246,10 @@ class Stage:
         wanted = "replica" if self.asynchronous else "sync_standby"
         if not leader or self.cluster().get(self.other(leader).name, {}).get("role") != wanted:
             return None
-        try:
-            with leader.connect("postgres") as connection:
-                found = connection.execute(
-                    "SELECT FROM pg_stat_replication WHERE state = 'streaming' AND (sync_state = 'sync' OR %s)", (self.asynchronous,)).fetchone()
-        except psycopg.OperationalError:
-            return None
-        return leader if found is not None else None
+        with leader.connect("postgres") as connection:
+            found = connection.execute(
+                "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming' AND (sync_state = 'sync' OR %s)", (self.asynchronous,)).fetchone()
+        return found and leader
 
     def make_asynchronous(self):
         """Only to see the test fail."""
@@ -294,11 +266,7 @@ class Stage:
     # -- doing ----------------------------------------------------------------
 
     def run(self, command, text="", **environment):
-        done = subprocess.run(command, input=text.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              cwd=self.work, timeout=LONG, check=False, env={**os.environ, **environment})
-        if done.returncode:
-            raise Trouble("%s failed: %s" % (" ".join(command), done.stdout.decode(errors="replace")[-2000:]))
-        return done.stdout.decode(errors="replace")
+        return servers.run(self.work, command, text, **environment)
 
     def command(self, block, *pairs):
         """One of patronictl that the page shows."""

@@ -38,7 +38,7 @@ for suite in $SUITES; do
 	esac
 done
 
-say "make check: $(wc -w <<<"$SUITES") suites. All of them take 40 minutes on an idle machine with two processors, and as much longer as it is busy: it is at a load of $(cut -d ' ' -f 1 /proc/loadavg), with $(nproc). Before that, what is missing is installed."
+say "make check: $(wc -w <<<"$SUITES") suites. All of them take 28 minutes on an idle machine with two processors, and as much longer as it is busy: it is at a load of $(cut -d ' ' -f 1 /proc/loadavg), with $(nproc). Before that, what is missing is installed."
 "$CHECKOUT/test/scripts/prerequisites.sh" check
 find_test_user
 find_pg_config || die "no usable PostgreSQL"
@@ -46,6 +46,7 @@ find_python || die "no Python with psycopg"
 
 running= # the process of the suite under way
 others=  # the process that runs the suites beside it
+in_memory= # the directory with the data of the TAP tests' servers, unless it is on the disk
 stop_running() {
 	local process
 	for process in $others $running; do
@@ -58,11 +59,13 @@ cleanup() {
 	stop_running
 	cd /
 	stop_clusters_below "$WORK"
+	[ -z "$in_memory" ] || stop_clusters_below "$in_memory"
 	if [ "$(sum failed)" -gt 0 ] && [ -z "${CI:-}" ]; then
 		rm -rf "${root:?}"
+		[ -z "$in_memory" ] || mv "$in_memory" "$WORK/tap-data" || rm -rf "$in_memory"
 		warn "What failed has left $(du -sh "$WORK" | cut -f 1) in $WORK: logs, and the data of its servers. It may be deleted."
 	else
-		rm -rf "$WORK"
+		rm -rf "$WORK" ${in_memory:+"$in_memory"}
 	fi
 }
 make_work_directory check
@@ -167,7 +170,8 @@ installcheck() { # installcheck NAME SECONDS MAKE-ARGUMENT...
 	local name=$1 limit=$2
 	shift 2
 	run_suite "$name" "$limit" env PGHOST="$WORK/$name/socket" PGUSER=postgres \
-		FAIRQ_PYTHON="$PYTHON" make -s --no-print-directory -C "$tree" installcheck PG_CONFIG="$PRIVATE_CONFIG" "$@"
+		FAIRQ_PYTHON="$PYTHON" FAIRQ_INCLUDES="$("$PG_CONFIG" --includedir-server)" \
+		make -s --no-print-directory -C "$tree" installcheck PG_CONFIG="$PRIVATE_CONFIG" "$@"
 }
 
 show_diffs() {
@@ -219,10 +223,22 @@ tap_tests() {
 	(cd "$tree" && for name in $LONGEST; do echo "test/t/$name.pl"; done && ls test/t/*.pl) | awk '!seen[$0]++' | xargs
 }
 
+# Each server of the TAP tests begins with a thousand new files, which takes a disk many
+# times as long as memory. So their data is there, where there is enough of it.
+data_in_memory() {
+	local room=$((2 * 1024 * 1024 * JOBS)) free available # in kB
+	[ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] || return
+	free=$(df -k --output=avail /dev/shm | tail -n 1)
+	available=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
+	[ "$free" -ge $room ] && [ "${available:-0}" -ge $room ] &&
+		in_memory=$(as_test_user mktemp -d /dev/shm/pgfairq-check.XXXXXX)
+}
+
 suite_tap() {
+	data_in_memory || in_memory=
 	# The tests' own output of several at a time is readable only by file.
 	as_test_user mkdir "$WORK/tap-results"
-	if ! PERL_TEST_HARNESS_DUMP_TAP=$WORK/tap-results \
+	if ! PERL_TEST_HARNESS_DUMP_TAP=$WORK/tap-results FAIRQ_DATA=$in_memory \
 		installcheck tap $((2 * LIMIT)) REGRESS= ISOLATION= PROVE_FLAGS="--timer --jobs=$JOBS" \
 		PROVE_TESTS="${PROVE_TESTS:-$(tap_tests)}"; then
 		show_failed_tap_tests
@@ -242,7 +258,9 @@ show_failed_tap_tests() {
 			say "--- the last lines of $log"
 			tail -n 60 "$log"
 		done
-		grep -h -A 4 '^# *Failed test' "$tree/tmp_check/log/regress_log_$(basename "$program" .pl)" | head -n 12 >>"$failures" || true
+		# each line begins with "[12:34:56.789](0.123s) "
+		grep -h -A 12 '#  *Failed test' "$tree/tmp_check/log/regress_log_$(basename "$program" .pl)" |
+			sed -E 's/^\[[^]]*\]\([^)]*\) *//; s/^# */    /' | cut -c 1-600 | head -n 40 >>"$failures" || true
 	done
 }
 
@@ -262,6 +280,14 @@ suite_pgtap() {
 		done
 		exit $status' pgtap "$tree" || cluster_log "$WORK/pgtap"
 	suite_end pgtap
+}
+
+# Go keeps what it has compiled, by the content of all that went into it: most of that is Go's
+# own library, with the race detector. It removes what was not used for days.
+keep_go_cache() {
+	export GOCACHE=$CACHE/go
+	mkdir -p "$GOCACHE" 2>/dev/null && { [ "$(id -u)" -ne 0 ] || chown "$TEST_USER" "$GOCACHE"; } &&
+		as_test_user test -w "$GOCACHE" || export GOCACHE=$WORK/go
 }
 
 # What came from npm, where the test user can read it.
@@ -316,6 +342,7 @@ run_suites() {
 		directory=$WORK/$suite
 		[ "$suite" != tap ] || directory=$tree/tmp_check
 		[ ! -d "$directory" ] || stop_clusters_below "$directory"
+		[ "$suite" != tap ] || [ -z "$in_memory" ] || stop_clusters_below "$in_memory"
 		progress "$suite ends:$(sed -n "s/^$suite .* \([0-9]* passed\)/ \1/p" "$summary" | tr -s ' ')"
 	done
 }
@@ -395,6 +422,7 @@ else
 	build_and_install "$tree" "$root" "${build_variables[@]}" >"$WORK/build.log" 2>&1 || true # a warning need not stop the tests
 fi
 if [ -f "$root$("$PG_CONFIG" --pkglibdir)/pgfairq.so" ]; then
+	keep_go_cache
 	[ -z "${INSTRUMENT:-}" ] || instrument_server "$BINDIR" "$tree"
 	if have_suite tap && [ "$SUITES" != tap ]; then
 		# those that take longest first

@@ -41,7 +41,8 @@ cluster_remove() {
 # Stops whatever server still runs with its data somewhere below a directory.
 stop_clusters_below() {
 	local pidfile data
-	find "$1" -name postmaster.pid -print 2>/dev/null | while read -r pidfile; do
+	# directories may vanish while it looks
+	{ find "$1" -name postmaster.pid -print 2>/dev/null || true; } | while read -r pidfile; do
 		data=$(dirname "$pidfile")
 		as_test_user "$BINDIR/pg_ctl" -D "$data" -m immediate -w -t 30 -s stop </dev/null >/dev/null 2>&1 || true
 	done

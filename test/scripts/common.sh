@@ -12,7 +12,7 @@ die() { warn "error: $*"; exit 1; }
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# What is kept between runs: servers, chroots, pgindent.
+# What is kept between runs: servers, chroots, pgindent, what Go has compiled.
 if [ -n "${XDG_CACHE_HOME:-}" ]; then
 	CACHE=$XDG_CACHE_HOME/pgfairq
 elif [ "$(id -u)" -eq 0 ]; then

@@ -84,7 +84,7 @@ find_tools() {
 # --- laying out -----------------------------------------------------------------
 
 sources() {
-	find src test -path test/.node -prune -o -name '*.[ch]' -print | LC_ALL=C sort
+	find src cluster test -path test/.node -prune -o -name '*.[ch]' -print | LC_ALL=C sort
 }
 
 # The names that typedefs of these sources make.
@@ -117,7 +117,7 @@ sources | tar -c -f - -T - | tar -x -f - -C "$work/copy"
 	own_types
 } | LC_ALL=C sort -u >"$work/types"
 # its exit code says nothing, and it makes its own files where it is
-(cd "$work/copy" && "$tools/pgindent" --typedefs="$work/types" --indent="$tools/pg_bsd_indent" src test) 2>"$work/errors" || true
+(cd "$work/copy" && "$tools/pgindent" --typedefs="$work/types" --indent="$tools/pg_bsd_indent" src cluster test) 2>"$work/errors" || true
 if [ -s "$work/errors" ]; then
 	cat "$work/errors" >&2
 	die "pgindent does not understand a file"

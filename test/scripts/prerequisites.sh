@@ -62,8 +62,14 @@ need_npm() { # NEED_NPM library|all
 	[ "$npm_part" = all ] || npm_part=$1
 }
 
+# Several suites ask for the same; what was found once is there.
+declare -A python_modules=()
 python_has() { # PYTHON_HAS MODULE
-	find_python && "$PYTHON" -c "import $1" 2>/dev/null
+	[ -z "${python_modules[$1]:-}" ] || return 0
+	[ -n "${python_modules[psycopg]:-}" ] || find_python || return
+	python_modules[psycopg]=found
+	[ "$1" = psycopg ] || "$PYTHON" -c "import $1" 2>/dev/null || return
+	python_modules[$1]=found
 }
 
 wish() { # WISH WHAT PACKAGE

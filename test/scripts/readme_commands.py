@@ -104,7 +104,7 @@ def environment(directory):
     """Where Go finds Debian's packages, and JDBC the server, which has a socket file and no port."""
     socket = os.path.join(os.environ.get("PGHOST", ""), f".s.PGSQL.{os.environ.get('PGPORT', '5432')}")
     return dict(
-        os.environ, GO111MODULE="off", GOPATH="/usr/share/gocode", GOCACHE=os.path.join(directory, "go"),
+        os.environ, GO111MODULE="off", GOPATH="/usr/share/gocode", GOCACHE=os.environ.get("GOCACHE", os.path.join(directory, "go")),
         JDBC_URL=f"jdbc:postgresql://localhost/{os.environ.get('PGDATABASE', '')}?user={os.environ.get('PGUSER', '')}"
                  f"&sslmode=disable&socketFactory=UnixSocketFactory&socketFactoryArg={socket}")
 

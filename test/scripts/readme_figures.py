@@ -137,7 +137,7 @@ def main():
         raise SystemExit("usage: readme_figures.py CHECKOUT")
     checkout = sys.argv[1]
     source = ""
-    for path in sorted(glob.glob("src/**/*.[ch]", root_dir=checkout, recursive=True)):
+    for path in sorted(glob.glob("src/**/*.[ch]", root_dir=checkout, recursive=True) + glob.glob("cluster/*.[ch]", root_dir=checkout)):
         with open(os.path.join(checkout, path), encoding="utf-8") as file:
             source += file.read()
     tap = Tap()

@@ -216,6 +216,7 @@ def check_log(tap, text, source):
 def check_locks(tap, text, source):
     there = [name for array in re.findall(r"(?:tranche|wait_event)_names\[FAIRQ_\w+\] = \{(.*?)\}", source, re.S)
              for name in re.findall(r"\"(\w+)\"", array)]
+    there += re.findall(r"(?:_TRANCHE\s+|fairq_new_wait_event\()\"(\w+)\"", source)
     tap.same(there, re.findall(r"`(Fairq\w+)`", text), "wait events")
     for process in set(re.findall(r"bgw_type, \"([^\"]*)\"", source)):
         tap.ok(process in text, f"the process {process}")
@@ -229,7 +230,8 @@ def main():
         with open(os.path.join(sys.argv[1], *path), encoding="utf-8") as file:
             return file.read()
 
-    source = "".join(read(path) for path in sorted(glob.glob("src/**/*.[ch]", root_dir=sys.argv[1], recursive=True)))
+    source = "".join(read(path) for path in sorted(glob.glob("src/**/*.[ch]", root_dir=sys.argv[1], recursive=True) +
+                                                     glob.glob("cluster/*.[ch]", root_dir=sys.argv[1])))
     reference = read("doc", "reference.md")
     monitoring = read("doc", "monitoring.md")
     tap = Tap()

@@ -16,69 +16,32 @@
 #                     are drained (FAULTS=lag), to see that it is found
 #   OLD=commit        all servers begin with pgfairq as it was then, and are upgraded one
 #                     after the other, each in the fault "upgrade": nodes, then proxies
+#   VERBOSE=1         a line for each fault
 #   BUILD="…"         variables for make when pgfairq is built
 #
 # Root makes a network namespace for it, where packets can be dropped. Without root, or
-# without nft, the faults of the network are left out; the first lines say so.
+# without nft, the faults of the network are left out; the table says so.
 set -euo pipefail
 if [ "$(id -u)" -eq 0 ] && [ -z "${TORTURE_NETWORK:-}" ] && unshare --net true 2>/dev/null; then
 	# While there is a network to install from.
 	"$(dirname "${BASH_SOURCE[0]}")/prerequisites.sh" torture-cluster
 	TORTURE_NETWORK=1 exec unshare --net -- "${BASH_SOURCE[0]}" "$@"
 fi
-. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-. "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/load.sh"
+prepare torture-cluster
 
-read -ra build_variables <<<"${BUILD:-with_llvm=no}"
-"$CHECKOUT/test/scripts/prerequisites.sh" torture-cluster
-find_test_user
-find_pg_config || die "no usable PostgreSQL"
-find_python || die "no Python with psycopg"
-
-running=
-cleanup() {
-	local status=$?
-	trap - EXIT INT TERM
-	if [ -n "$running" ]; then
-		kill "$running" 2>/dev/null || true
-		wait "$running" 2>/dev/null || true
-	fi
-	cd /
-	stop_clusters_below "$WORK" # of a run that was killed itself
-	rm -rf "${root:?}" "${tree:?}" "$WORK/old-root" "$WORK/old-tree"
-	if [ $status -ne 0 ] && [ -d "$WORK/run" ]; then
-		warn "The data and the servers' logs are in $WORK/run, which may be deleted."
-	else
-		rm -rf "$WORK"
-	fi
-	exit $status
-}
-make_work_directory torture
-tree=$WORK/tree root=$WORK/root
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# The tree, built into a server of its own.
-build() {
-	local tree=$1 root=$2
-	make_private_server "$root"
-	build_and_install "$tree" "$root" "${build_variables[@]}" >"$WORK/build.log" 2>&1 || { cat "$WORK/build.log"; die "it cannot be built"; }
-}
 old=()
 if [ -n "${OLD:-}" ]; then
-	as_test_user mkdir "$WORK/old-tree"
-	git -C "$CHECKOUT" archive "$OLD" | as_test_user tar -x -f - -C "$WORK/old-tree"
-	build "$WORK/old-tree" "$WORK/old-root"
+	bindir=$BINDIR
+	as_test_user mkdir "$tree-old"
+	git -C "$CHECKOUT" archive "$OLD" | as_test_user tar -x -f - -C "$tree-old"
+	build "$tree-old" "$root-old"
 	old=(--old-bindir "$BINDIR")
+	BINDIR=$bindir
 fi
-copy_tree "$tree"
-build "$tree" "$root"
-as_test_user cc -shared -fPIC -O2 -Wall -Wextra -Werror -o "$WORK/clock.so" "$tree/test/torture/clock.c"
-as_test_user mkdir "$WORK/run"
 
 # The right to change the namespace's network is all that is left of root's.
-network=() may=(as_test_user)
+network=()
 PATH=$PATH:/usr/sbin:/sbin
 if [ -n "${TORTURE_NETWORK:-}" ] && ip link set lo up && nft list ruleset >/dev/null 2>&1 && have setpriv; then
 	network=(--network) right=+net_admin
@@ -86,11 +49,5 @@ if [ -n "${TORTURE_NETWORK:-}" ] && ip link set lo up && nft list ruleset >/dev/
 		--init-groups "--inh-caps=$right" "--ambient-caps=$right" --)
 fi
 
-say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2), as user $TEST_USER, in $WORK"
-status=0
-(EXEC=yes "${may[@]}" "$PYTHON" -B "$tree/test/torture/cluster.py" --work "$WORK/run" --bindir "$BINDIR" \
-	--clock "$WORK/clock.so" "${network[@]}" "${old[@]}" --longest "${LONGEST:-10}" --rounds "${ROUNDS:-100}" --seconds "$((${MINUTES:-600} * 60))" --seed "${SEED:-1}" ${FAULTS:+--faults "$FAULTS"} ${PLANT:+--plant "$PLANT"}) </dev/null &
-running=$!
-wait $running || status=$?
-running=
-exit $status
+drive torture/cluster.py "${network[@]}" "${old[@]}" --longest "${LONGEST:-10}" --rounds "${ROUNDS:-100}" --seconds "$((${MINUTES:-600} * 60))" \
+	${FAULTS:+--faults "$FAULTS"}

@@ -22,42 +22,8 @@ set -euo pipefail
 if [ "$(id -u)" -eq 0 ] && [ -z "${TORTURE_MOUNTS:-}" ] && unshare --mount true 2>/dev/null; then
 	TORTURE_MOUNTS=1 exec unshare --mount -- "${BASH_SOURCE[0]}" "$@"
 fi
-. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-. "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
-
-read -ra build_variables <<<"${BUILD:-with_llvm=no}"
-"$CHECKOUT/test/scripts/prerequisites.sh" torture
-find_test_user
-find_pg_config || die "no usable PostgreSQL"
-find_python || die "no Python with psycopg"
-
-running=
-cleanup() {
-	local status=$?
-	trap - EXIT INT TERM
-	if [ -n "$running" ]; then
-		kill "$running" 2>/dev/null || true
-		wait "$running" 2>/dev/null || true
-	fi
-	cd /
-	stop_clusters_below "$WORK"
-	if [ $status -ne 0 ] && [ -d "$WORK/run" ]; then
-		rm -rf "${root:?}" "${root:?}-newer"
-		warn "The journals, the data and the server's log are in $WORK/run, which may be deleted."
-	else
-		rm -rf "$WORK" 2>/dev/null || true
-	fi
-	exit $status
-}
-make_work_directory torture
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-tree=$WORK/tree root=$WORK/root
-
-copy_tree "$tree"
-make_private_server "$root"
-build_and_install "$tree" "$root" "${build_variables[@]}" >"$WORK/build.log" 2>&1 || { cat "$WORK/build.log"; die "it cannot be built"; }
+. "$(dirname "${BASH_SOURCE[0]}")/load.sh"
+prepare torture
 
 # A later version, to upgrade to.
 if [ -z "${UPGRADE_CONFIG:-}" ]; then
@@ -74,16 +40,11 @@ if [ -n "${UPGRADE_CONFIG:-}" ]; then
 	this=$PG_CONFIG bindir=$BINDIR
 	PG_CONFIG=$UPGRADE_CONFIG
 	copy_tree "$tree-newer"
-	make_private_server "$root-newer"
-	build_and_install "$tree-newer" "$root-newer" "${build_variables[@]}" >"$WORK/build.log" 2>&1 ||
-		{ cat "$WORK/build.log"; die "it cannot be built for $PG_CONFIG"; }
+	build "$tree-newer" "$root-newer"
 	newer=(--newer-bindir "$BINDIR")
 	PG_CONFIG=$this BINDIR=$bindir
 fi
 
-as_test_user cc -shared -fPIC -O2 -Wall -Wextra -Werror -o "$WORK/clock.so" "$tree/test/torture/clock.c"
-
-as_test_user mkdir "$WORK/run"
 disks=()
 if [ -n "${TORTURE_MOUNTS:-}" ]; then
 	for disk in wal space; do
@@ -94,11 +55,4 @@ if [ -n "${TORTURE_MOUNTS:-}" ]; then
 	[ ${#disks[@]} -eq 2 ] || disks=()
 fi
 
-say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2), as user $TEST_USER, in $WORK"
-status=0
-(EXEC=yes as_test_user "$PYTHON" "$tree/test/torture/torture.py" --work "$WORK/run" --bindir "$BINDIR" --clock "$WORK/clock.so" "${disks[@]}" "${newer[@]}" \
-	--faults "${FAULTS:-0}" --minutes "${MINUTES:-60}" --seed "${SEED:-}" --only "${ONLY:-}" --but "${BUT:-}" ${PLANT:+--plant "$PLANT"} ${VERBOSE:+--verbose}) </dev/null &
-running=$!
-wait $running || status=$?
-running=
-exit $status
+drive torture/torture.py "${disks[@]}" "${newer[@]}" --faults "${FAULTS:-0}" --minutes "${MINUTES:-60}" --only "${ONLY:-}" --but "${BUT:-}"

@@ -42,35 +42,17 @@ CREATE TEMP TABLE stats_before AS SELECT queue, ready, leased, dead, enqueued, a
 SELECT queue, state, count(*) FROM before GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- A good call of every function: what each argument is when another one is bad.
-CREATE TEMP TABLE good (function text, argument text, value text);
-INSERT INTO good
-    SELECT proname, 'queue', CASE WHEN proname = 'create_queue' THEN '''bad new''' WHEN proname LIKE '%subgroup%' THEN '''bad sub''' ELSE '''bad fair''' END
-        FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'queue' AND proargmodes IS NULL
-            AND proname <> 'reset_stats';       -- is not undone; in stats.sql
-INSERT INTO good VALUES ('enqueue', 'payload', '''1'''), ('enqueue_many', 'payloads', '''{1,2}''');
-INSERT INTO good SELECT proname, 'id', (SELECT id::text FROM before WHERE queue = 'bad fair' AND state = 'ready' ORDER BY id LIMIT 1)
-    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proname IN ('get_task', 'get_done_task', 'cancel', 'revive');
-INSERT INTO good VALUES ('get_task_by_key', 'unique_key', '''bad key'''), ('set_progress', 'progress', '''1''');
-INSERT INTO good SELECT proname, 'receipt', quote_literal((SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id LIMIT 1))
-    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'receipt';
-INSERT INTO good SELECT proname, 'receipts', quote_literal(ARRAY(SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id))
-    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND 'receipts' = ANY (proargnames);
-INSERT INTO good SELECT proname, 'group_key', '''bad group'''
-    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND (proname LIKE '%\_group' OR proname LIKE '%\_subgroup');
-INSERT INTO good SELECT proname, 'subgroup_key', '''bad subgroup'''
-    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proname LIKE '%\_subgroup';
-INSERT INTO good VALUES ('forget_key', 'unique_key', '''bad key''');
-INSERT INTO good SELECT f, 'queues', '''{bad fair,bad time}''' FROM unnest('{claim_any,wait_any}'::text[]) f;
-INSERT INTO good VALUES ('set_node', 'node', '5'), ('node_of_id', 'id', '1'), ('node_of_session', 'session', 'gen_random_uuid()');
-INSERT INTO good VALUES ('raise_floor', 'class', '1'), ('raise_floor', 'block', '1');
-INSERT INTO good VALUES ('publish', 'topic', '''bad.topic'''), ('publish', 'payload', '''1''');
-INSERT INTO good SELECT f, a, v FROM unnest('{subscribe,unsubscribe}'::text[]) f, (VALUES ('topic', '''bad.*'''), ('queue', '''bad fair''')) v(a, v);
 SELECT fairq.subscribe('bad.#', 'bad fair');
-INSERT INTO good VALUES ('nack', 'delay', '''0'''), ('nack_many', 'delay', '''0'''), ('open_session', 'ttl', '''1 h'''),
-    ('await', 'id', '0'), ('await', 'timeout', '''0''');        -- of no task, which is not waited for
-INSERT INTO good VALUES ('schedule', 'name', '''bad'''), ('schedule', 'queue', '''bad fair'''), ('schedule', 'cron', '''0 0 1 1 *'''), ('unschedule', 'name', '''bad''');
 SELECT fairq.open_session('bad', '1 h') AS session \gset
-INSERT INTO good SELECT f, 'session', quote_literal(:'session') FROM unnest('{heartbeat,close_session,my_buckets}'::text[]) f;
+CREATE TEMP TABLE given (argument text, value text);
+INSERT INTO given VALUES ('queue', '''bad fair'''), ('divided', '''bad sub'''), ('session', quote_literal(:'session')),
+    ('id', (SELECT id FROM before WHERE queue = 'bad fair' AND state = 'ready' ORDER BY id LIMIT 1)),
+    ('receipt', quote_literal((SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id LIMIT 1))),
+    ('receipts', quote_literal(ARRAY(SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id)));
+\i test/sql/include/good_calls.sql
+DELETE FROM good WHERE function = 'reset_stats';       -- is not undone; in stats.sql
+-- With nothing bad each of them is accepted.
+SELECT statement, pg_temp.try(statement) FROM good_call WHERE function <> 'reset_stats' AND pg_temp.try(statement) IS NOT NULL ORDER BY function COLLATE "C";
 
 -- What is bad, by the type of the argument.
 CREATE TEMP TABLE bad (type regtype, value text);

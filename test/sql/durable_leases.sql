@@ -209,7 +209,7 @@ SELECT fairq.drop_queue('dur');
 SELECT count(*) FROM fairq.durable_lease;
 
 -- PREPARE, in a session that has used no temporary table, for which it would be refused as well.
--- Seen to fail without refuse_prepare() of pending_leases.c: ROLLBACK PREPARED is there so that it goes on then.
+-- Seen to fail without REFUSED of pending_leases.c: ROLLBACK PREPARED is there so that it goes on then.
 \c -
 SELECT fairq.create_queue('dur two phases', durable_leases => true);
 SELECT cardinality(fairq.enqueue_many('dur two phases', '{1,2}'));

@@ -1,7 +1,7 @@
 -- What groups may have: weights, limits, rates, pauses.
 --
--- Seen to fail: without announce() in group_admin_reset() or limit_settings_are_void() in
--- group_admin_set(); when announce() does not say that a group is paused.
+-- Seen to fail: without limited_groups_make() where group_admin_set() takes away, or
+-- limit_settings_are_void() in it; when pending_group_set() is not told that a group is paused.
 SELECT fairq.create_queue('grp', buckets => 4, lease => '1 h', default_priority => 0);
 CREATE FUNCTION pg_temp.fill(groups text[], n int) RETURNS bigint LANGUAGE sql AS
 $$ SELECT count(fairq.enqueue('grp', to_jsonb(i), g)) FROM generate_series(1, n) i, unnest(groups) g $$;
@@ -164,8 +164,8 @@ DROP ROLE regress_fairq_stranger;
 
 -- What a group was given can be taken away, and what says nothing is not kept.
 --
--- To see it fail: leave delete_row() out of group_admin_set(), or the part for
--- nothing out of group_admin_reset().
+-- To see it fail: leave the delete_row() for what is void out of
+-- group_admin_set(), or its look at "given".
 SELECT fairq.create_queue('grp given', buckets => 1, lease => '1 h');
 SELECT fairq.reset_group('grp given', 'a');
 SELECT fairq.set_group('grp given', 'a', weight => 2, max_leased => 1), fairq.pause_group('grp given', 'b'), fairq.set_group('grp given', 'c');

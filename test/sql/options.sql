@@ -4,7 +4,7 @@
 --
 -- Seen to fail: let arguments_check_task() take 0 for a priority that is not
 -- given; leave its check of group_required out, or arguments_task() the one that
--- delay and run_at are not both given; have release_task() called with a delay, too;
+-- delay and run_at are not both given; have put_back_at_place() called with a delay, too;
 -- leave backoff_jitter out of backoff().
 \i test/sql/include/helpers.sql
 \pset format unaligned

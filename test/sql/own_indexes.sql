@@ -1,10 +1,10 @@
 -- A user's own indexes, on whatever columns and with whatever predicates, change
 -- nothing of what is claimed, and have the rows that they are to have. And what has a
 -- name of ours but is something else is refused.
--- Seen to fail: with any predicate of IS NOT NULL taken for that of address_of_<queue>
--- (is_not_null_test() does not look at the column; no name asked for): 0 claimed, and
--- rows in the user's index that it excludes; without has_rows(), without the look at
--- increment and owner in examine_sequence(), or at the trigger's condition.
+-- Seen to fail: with any predicate taken for that of address_of_<queue> (fit_index() does
+-- not look at it; no name asked for): 0 claimed, and rows in the user's index that it
+-- excludes; without the look at the predicate, at increment and owner in
+-- examine_sequence(), or at the trigger's condition.
 \set VERBOSITY terse
 \pset format unaligned
 \pset tuples_only on

@@ -309,8 +309,8 @@ SQL
 #
 # Two databases
 #
-$node->safe_psql('postgres', 'CREATE DATABASE one');
-$node->safe_psql('postgres', 'CREATE DATABASE two');
+sql($node, 'CREATE DATABASE one');
+sql($node, 'CREATE DATABASE two');
 foreach my $db ('one', 'two')
 {
 	sql($node, <<"SQL", $db);
@@ -403,7 +403,7 @@ is( sql(
 #
 # CREATE DATABASE ... TEMPLATE
 #
-$node->safe_psql('postgres', 'CREATE DATABASE three TEMPLATE one');
+sql($node, 'CREATE DATABASE three TEMPLATE one');
 is( sql(
 		$node, "SELECT count(*), bool_and(payload->>'n' LIKE 'one-%') FROM fairq.claim('same', 100, lease => '1 h')",
 		'three'),
@@ -428,7 +428,7 @@ is( sql(
 #
 # pg_dump and restore
 #
-$node->safe_psql('postgres', 'CREATE DATABASE source');
+sql($node, 'CREATE DATABASE source');
 sql($node, <<"SQL", 'source');
 CREATE EXTENSION pgfairq;
 $helpers
@@ -455,7 +455,7 @@ SQL
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 $node->command_ok(
 	[ 'pg_dump', '-f', $dump, $node->connstr('source') ], 'pg_dump');
-$node->safe_psql('postgres', 'CREATE DATABASE target');
+sql($node, 'CREATE DATABASE target');
 $node->command_ok(
 	[
 		'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump,
@@ -524,7 +524,7 @@ is( (error_of($node, "SET ROLE producer; SELECT fairq.claim('q')", 'target'))
 
 # A second dump says the same
 my $dump2 = PostgreSQL::Test::Utils::tempdir() . '/dump2.sql';
-$node->safe_psql('postgres', 'CREATE DATABASE target2');
+sql($node, 'CREATE DATABASE target2');
 $node->command_ok([ 'pg_dump', '-Fc', '-f', $dump2, $node->connstr('source') ],
 	'pg_dump, custom format');
 $node->command_ok(
@@ -536,7 +536,7 @@ is(sql($node, $tasks, 'target2'), sql($node, $tasks, 'source'),
 	'pg_restore: all tasks');
 
 # Data only, into queues that exist
-$node->safe_psql('postgres', 'CREATE DATABASE target3');
+sql($node, 'CREATE DATABASE target3');
 sql($node, "CREATE EXTENSION pgfairq; SELECT fairq.create_queue('q', buckets => 1)",
 	'target3');
 is( sql($node, "SELECT count(*) FROM fairq.claim('q', 5)", 'target3'),

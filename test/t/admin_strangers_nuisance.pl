@@ -70,7 +70,7 @@ cmp_ok(scans() - $before, '<', 10, 'and the leases are not read for it, from a s
 sql($node, 'DROP RULE r ON fairq.q_q; GRANT SELECT, UPDATE, DELETE ON fairq.q_d TO tenant');
 $node->stop('immediate');
 $node->start;
-is($node->safe_psql('postgres', 'SELECT count(*) FROM fairq.durable_lease', on_error_die => 1), '100', 'there are durable leases');
+is(sql($node, 'SELECT count(*) FROM fairq.durable_lease'), '100', 'there are durable leases');
 sql($node, 'GRANT SELECT ON receipt TO PUBLIC');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM receipt WHERE fairq.ack(receipt)', extra_params => [ '-U', 'tenant' ]),
 	'100', 'who may settle them does so at once after a crash');

@@ -6,10 +6,13 @@
 # tasks that are still there go on: TRUNCATE rolled back, VACUUM FULL, CLUSTER.
 #
 # Seen to fail without these guards: lease_rows.c, lease_rows_check() without the
-# leases whose row is gone (all but the last way), without is_younger() (restart,
-# in one transaction); durable_leases.c, the check also when the
-# file is of this transaction (TRUNCATE rolled back).  The part without a worker is
-# for settle.c, lost_leases_end() without offer_again(); it was not seen to fail.
+# leases whose row is gone (all but the last way), without is_of_another() (restart,
+# in one transaction), or with one that goes by whether the task is younger than the
+# lease (a claim under way), or without its time of a lease that was restored when the row
+# of its task had gone (crash, in one transaction); durable_leases.c, the check also when
+# the file is of this transaction (TRUNCATE rolled back).  The count of new tasks, and the
+# part without a worker, are for leases in vain that end with a task of their id
+# (lost_leases.c); these were not seen to fail.
 
 use strict;
 use warnings;
@@ -86,6 +89,25 @@ sql($node, $_) foreach 'VACUUM FULL fairq.q_t, fairq.q_d', 'CREATE INDEX mine ON
 is(sql($node, "SELECT fairq.extend('$t', '1 h') IS NOT NULL, fairq.extend('$d', '1 h') IS NOT NULL"), 't|t', 'TRUNCATE rolled back, VACUUM FULL, CLUSTER: the leases go on');
 is(sql($node, "SELECT (SELECT count(*) FROM fairq.claim('t')), (SELECT count(*) FROM fairq.claim('d'))"), '0|0', 'nobody else can have the tasks');
 is(sql($node, "SELECT fairq.ack('$t'), fairq.ack('$d')"), 't|t', 'and they are acknowledged');
+
+# A task may be enqueued while the claim is under way that gets it.
+sql($node, "SELECT fairq.enqueue('t', '1'), fairq.enqueue('d', '1'); UPDATE fairq.q_t SET enqueued_at = clock_timestamp() + interval '1 s'; UPDATE fairq.q_d SET enqueued_at = clock_timestamp() + interval '1 s'");
+($t, $d) = map { sql($node, "SELECT receipt FROM fairq.claim('$_')") } 't', 'd';
+ok(wait_for(sub { sql($node, "SELECT greatest(t.enqueued_at, d.enqueued_at) < clock_timestamp() FROM fairq.q_t t, fairq.q_d d") eq 't' }),
+	'tasks that were enqueued after the claim had begun');
+sql($node, 'VACUUM FULL fairq.q_t, fairq.q_d');
+is(sql($node, "SELECT fairq.ack('$t'), fairq.extend('$d', '1 h') IS NOT NULL"), 't|t', 'VACUUM FULL: their leases go on');
+$node->stop('immediate');
+$node->start;
+is(sql($node, "SELECT fairq.ack('$d')"), 't', 'and over a crash');
+
+# New tasks of old ids are counted when the leases in vain have ended.
+sql($node, "SELECT count(fairq.enqueue(q, '\"old\"')) FROM (VALUES ('t'), ('d')) AS v (q), generate_series(1, 5)");
+sql($node, "SELECT count(*) FROM fairq.claim('$_', 5)") foreach 't', 'd';
+sql($node, "BEGIN; $truncate; $new; COMMIT");
+ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.leases") eq '0' }, 60), 'leases in vain have ended');
+is(sql($node, "SELECT string_agg(queue || ready, ' ' ORDER BY queue) FROM fairq.group_stats"), "d$many t$many", 'and each new task is counted');
+sql($node, $truncate);
 
 # A task that was taken off with SQL has no lease for longer than that lasts
 sql($node, "SELECT fairq.enqueue('t', '1')");

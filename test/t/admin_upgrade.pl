@@ -370,7 +370,7 @@ $$;
 SQL
 	my $was = sql($node, $built, $db);
 	cmp_ok($was, '>', 150, "$version: much is built upon the extension");
-	my ($failed, undef, $warnings) = $node->psql($db, 'ALTER EXTENSION pgfairq UPDATE');
+	my ($failed, undef, $warnings) = answer_of($node, 'ALTER EXTENSION pgfairq UPDATE', $db);
 	is($failed, 0, "$version: it is updated all the same") or diag($warnings);
 	is(sql($node, $built, $db), $was, "$version: and nothing of others is dropped");
 	like($warnings, qr/WARNING:  function fairq\.\Q$gone\E is gone, and others are built upon it\nDETAIL:  .*builder\.upon_gone.*\nHINT:  .* drop fairq\.\Q$retired\E/s,
@@ -405,7 +405,7 @@ $done
 SQL
 	my $holder = session($node, $db);
 	$holder->safe('BEGIN; SET ROLE tenant; LOCK TABLE fairq."q_Größe ""x"" a.b"');
-	my ($failed, undef, $warnings) = $node->psql($db, 'ALTER EXTENSION pgfairq UPDATE');
+	my ($failed, undef, $warnings) = answer_of($node, 'ALTER EXTENSION pgfairq UPDATE', $db);
 	is($failed, 0, "$version: a column, a name and a lock of owners: the extension is updated");
 	foreach my $queue (@odd, 'Größe "x" a.b')
 	{

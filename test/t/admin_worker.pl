@@ -461,11 +461,9 @@ foreach my $who ('worker', 'launcher')
 	my $later = sql($node, "SELECT FROM fairq.claim('$who', lease => '1 hour'); SELECT fairq.enqueue('$who', '1', run_at => clock_timestamp() + interval '1 s')", 'app') =~ s/^\n//r;
 
 	wait_for(sub { worker('app') > 0 && launcher() > 0 });
-	$offset = -s $node->logfile;
 	my $pid = $who eq 'worker' ? worker('app') : launcher();
 	die "there is no $who to kill" if $pid == 0;
-	kill 9, $pid;
-	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $offset);
+	crash_of($node, $pid);
 	ok(wait_for_crash_restart($node), "$who killed: the server is up again");
 	workers_are('app postgres', "$who killed: the workers are back");
 	ok(launcher() > 0, "$who killed: so is the launcher");

@@ -139,7 +139,7 @@ sql($proxy, "SELECT fairq.enqueue('other', '1') FROM generate_series(1, 3)");
 my $leased = sql($proxy, "SELECT receipt FROM fairq.claim('other')");
 $administrator->safe('BEGIN; LOCK TABLE fairq.spread');
 $session->send("SELECT count(*) FROM fairq.ack_and_claim('other', ARRAY['$leased']::uuid[])");
-ok($proxy->poll_query_until('postgres', "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid"), 'a call is under way');
+ok(wait_for_answer($proxy, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid"), 'a call is under way');
 $administrator->safe('UPDATE fairq.node SET state = state; COMMIT');
 is(join('', $session->ended_with), '1', 'and goes on when the list of nodes has changed');
 

@@ -16,15 +16,13 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use FairqClock;
 use FairqNode;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my ($python, $flag) = python_program('none');
 my ($bindir) = grep { -x "$_/initdb" } split /:/, $ENV{PATH};
-
-my $clock = PostgreSQL::Test::Utils::tempdir() . '/clock.so';
-system_or_bail($ENV{CC} // 'cc', '-shared', '-fPIC', '-O', '-o', $clock, "$FindBin::RealBin/../torture/clock.c");
 
 # Whether it went well, and what it says.
 sub torture
@@ -34,7 +32,7 @@ sub torture
 	my $good = IPC::Run::run(
 		[
 			$python, $flag, "$FindBin::RealBin/../torture/cluster.py", '--work', PostgreSQL::Test::Utils::tempdir_short(),
-			'--bindir', $bindir, '--nodes', 2, '--standbys', 1, '--longest', 3, '--clock', $clock, @options
+			'--bindir', $bindir, '--nodes', 2, '--standbys', 1, '--longest', 3, '--clock', $clock_library, @options
 		],
 		'>&', \$output, IPC::Run::timeout(600));
 

@@ -142,7 +142,7 @@ refused($coordinator, $_, '42704', qr/queue "jobs" does not exist/, undef, "not 
 	"SELECT * FROM fairq.claim('jobs')");
 
 # For Citus this only reads, and two phases are not needed
-my ($ret, $out, $err) = $coordinator->psql('postgres', <<"SQL");
+my ($ret, $out, $err) = answer_of($coordinator, <<"SQL");
 SET citus.log_remote_commands = on;
 SELECT enqueue_job(tenant, to_jsonb(n + 6)) FROM orders;
 SQL
@@ -151,7 +151,7 @@ unlike($err, qr/issuing PREPARE/, 'but are no transaction');
 
 # A result that is another node's is not of the transaction of the ack
 my (undef, $last) = claimed($one);
-($ret, $out, $err) = $one->psql('postgres', <<"SQL");
+($ret, $out, $err) = answer_of($one, <<"SQL");
 SET citus.log_remote_commands = on;
 BEGIN;
 INSERT INTO results VALUES ('$t2', 0, 'elsewhere');

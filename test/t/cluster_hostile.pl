@@ -31,7 +31,7 @@ sql($_, 'ALTER TABLE fairq.q_aa_theirs OWNER TO tenant') foreach $one, $two;
 sql($two, "SELECT count(fairq.enqueue(q, to_jsonb(i))) FROM generate_series(1, 20) i, unnest('{aa_theirs,ours}'::text[]) q");
 sql($one, 'SET ROLE tenant; ALTER TABLE fairq.q_aa_theirs ADD CONSTRAINT no CHECK (payload <> \'7\')');
 sql($proxy, 'SELECT fairq.drain_node(2)');
-my ($ret, $moved, $warning) = $proxy->psql('postgres', 'SELECT fairq.move_tasks(2)');
+my ($ret, $moved, $warning) = answer_of($proxy, 'SELECT fairq.move_tasks(2)');
 is("$ret $moved", '0 20', 'a tenant\'s table refuses a task: the tasks of the other queue are moved');
 like($warning, qr/WARNING:  could not move the tasks of queue "aa_theirs" from node 2: .*violates check constraint "no"/, 'and it is said of which queue they are not');
 is(sql($two, 'SELECT count(*) FROM fairq.q_ours'), 0, 'none is left there');
@@ -78,7 +78,7 @@ CREATE OR REPLACE FUNCTION fairq_internal.queue_definitions(OUT queue text, OUT 
 	SELECT '$queue', jsonb_build_object('settings', '{"policy": "fair"}'::jsonb, 'owner', 'postgres', 'groups', '{}'::jsonb, 'topics', '[]'::jsonb, 'grants', '[]'::jsonb)
 		|| \$d\$$definition\$d\$ \$f\$
 SQL
-	my ($ret, $out, $err) = $proxy->psql('postgres', 'SELECT object, problem, repaired FROM fairq.check_cluster(repair => true)');
+	my ($ret, $out, $err) = answer_of($proxy, 'SELECT object, problem, repaired FROM fairq.check_cluster(repair => true)');
 	return "$out\n$err";
 }
 

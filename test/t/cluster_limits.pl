@@ -1,7 +1,7 @@
 # The limits of a group hold in the whole cluster: its tasks go to one node, which stays
 # the same when nodes are added, whether the limit is the group's or that of all groups.
 #
-# To see it fail: have set_group take route_everywhere; leave out keep_named_of() for the
+# To see it fail: have set_group take route_everywhere; leave out keep_named() for the
 # group, or for the queue.
 
 use strict;

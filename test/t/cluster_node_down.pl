@@ -39,7 +39,7 @@ sub node_of { return $_[0] >> 48 }
 sub said
 {
 	my ($statement) = @_;
-	my ($ret, $out, $err) = $proxy->psql('postgres', $statement);
+	my ($ret, $out, $err) = answer_of($proxy, $statement);
 
 	return ($out, $err);
 }
@@ -298,7 +298,7 @@ $hangs = sql($nodes[0], "SELECT pid FROM pg_stat_activity WHERE backend_type = '
 my $kept_pid = $kept->pid;
 kill 'STOP', $hangs;
 $kept->send("SELECT fairq.ack('$receipt')");
-ok( $proxy->poll_query_until('postgres', "SELECT query LIKE '%ack%' AND state = 'active' FROM pg_stat_activity WHERE pid = $kept_pid"), 'again');
+ok( wait_for_answer($proxy, "SELECT query LIKE '%ack%' AND state = 'active' FROM pg_stat_activity WHERE pid = $kept_pid"), 'again');
 sql($proxy, "SELECT pg_cancel_backend($kept_pid)");
 like($kept->ended, qr/ERROR:  canceling statement due to user request/, 'and is cancelled');
 kill 'CONT', $hangs;
@@ -317,7 +317,7 @@ sql($its, "SELECT fairq.purge('mine'); SELECT fairq.enqueue('mine', '7')");
 is($worker->safe("SELECT payload FROM fairq.claim('mine', session => '$bound')"), '7', 'a bound session has a task');
 is(sql($its, "SELECT count(*) FROM fairq.leases WHERE queue = 'mine'"), 1, 'at its node');
 sql($proxy, "SELECT pg_terminate_backend(" . $worker->pid . ")");
-ok($its->poll_query_until('postgres', "SELECT count(*) = 0 FROM fairq.leases WHERE queue = 'mine'"), 'which ends with the backend at the proxy');
+ok(wait_for_answer($its, "SELECT count(*) = 0 FROM fairq.leases WHERE queue = 'mine'"), 'which ends with the backend at the proxy');
 ok(wait_for(sub { sql($its, "SELECT payload FROM fairq.claim('mine')") eq '7' }), 'and its task is there again');
 # It must have claimed before its second is over, which may take some attempts.
 ok( wait_for(
@@ -325,7 +325,7 @@ ok( wait_for(
 			my $open = sql($proxy, "SELECT fairq.open_session('beats', '1 s', bound => false)");
 			$its = $nodes[ hex((split /-/, $open)[1]) - 1 ];
 			sql($its, "SELECT fairq.purge('mine'); SELECT fairq.enqueue('mine', '8')");
-			my ($ret, $out) = $proxy->psql('postgres', "SELECT payload FROM fairq.claim('mine', session => '$open')");
+			my ($ret, $out) = answer_of($proxy, "SELECT payload FROM fairq.claim('mine', session => '$open')");
 			return $out eq '8';
 		}),
 	'a session with a heartbeat outlives connections');

@@ -60,7 +60,7 @@ sub no_backend
 {
 	my ($node) = @_;
 
-	return $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'pgfairq-relay%'");
+	return wait_for_answer($node, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'pgfairq-relay%'");
 }
 
 # Killed while the target enqueues: that goes on to its end, without anyone to hear of it
@@ -205,7 +205,7 @@ my @relays = map { start_relay('--batch', '30', '--timeout', '5') } 1 .. 2;
 
 sub moved
 {
-	my ($ret, $number) = $target->psql('postgres', 'SELECT max(task) FROM fairq_relay.moved');
+	my ($ret, $number) = answer_of($target, 'SELECT max(task) FROM fairq_relay.moved');
 
 	return $number || 0;
 }

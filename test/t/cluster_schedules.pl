@@ -78,7 +78,7 @@ sql($proxy, "SELECT fairq.undrain_node($second)");
 # lost
 my $lost = delete $up{$third};
 $lost->stop('immediate');
-my ($ret, $out, $err) = $proxy->psql('postgres', "SELECT fairq.drain_node($third)");
+my ($ret, $out, $err) = answer_of($proxy, "SELECT fairq.drain_node($third)");
 like($err, qr/WARNING:  schedule "s" of node $third did not move: node $third is out of reach/, 'a node that is away keeps its schedule');
 is(active(), '', 'for it may run it');
 sql($proxy, "SELECT fairq.drop_node($third, lost => true)");

@@ -69,6 +69,7 @@ sub stop_node
 	my ($node) = @_;
 	my ($postmaster) = split /\n/, slurp_file($node->data_dir . '/postmaster.pid');
 
+	FairqConnection::end_kept();
 	stop($postmaster);
 	stop(split /\s+/, `pgrep -P $postmaster`);
 	return;
@@ -111,7 +112,7 @@ while ($own !~ /^\w+-0003-/)
 	$own = $waiter->safe("SELECT fairq.open_session('at 3', '1 h', bound => false)");
 }
 $waiter->send("SELECT count(*) FROM fairq.claim('q', session => '$own', wait => '100 h')");
-ok($sick->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%fairq.claim(%'"),
+ok(wait_for_answer($sick, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%fairq.claim(%'"),
 	'a claim waits at the node');
 stop_node($sick);
 
@@ -181,12 +182,12 @@ like($held[0]->error, qr/ERROR:  canceling statement due to statement timeout/, 
 $_->send("SELECT fairq.extend('$receipt', '1 h')") for @held[ 1 .. 3 ];
 for my $i (1 .. 3)
 {
-	ok($plain->poll_query_until('postgres', "SELECT query LIKE '%extend%' AND state = 'active' FROM pg_stat_activity WHERE pid = $pids[$i]"), "call $i is under way");
+	ok(wait_for_answer($plain, "SELECT query LIKE '%extend%' AND state = 'active' FROM pg_stat_activity WHERE pid = $pids[$i]"), "call $i is under way");
 }
 sql($plain, "SELECT pg_cancel_backend($pids[1])");
 like($held[1]->ended, qr/ERROR:  canceling statement due to user request/, 'pg_cancel_backend');
 sql($plain, "SELECT pg_terminate_backend($pids[2])");
-ok($plain->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pids[2]"), 'pg_terminate_backend');
+ok(wait_for_answer($plain, "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pids[2]"), 'pg_terminate_backend');
 $plain->stop('fast');
 ok(1, 'and a fast shutdown of the proxy');
 go_on();
@@ -205,7 +206,7 @@ like($kept->error, qr/ERROR:  node 3 is out of reach.*DETAIL:  It has not answer
 is($kept->safe("SELECT fairq.extend('$receipt', '1 h') > now()"), 't', 'the next one goes by a new connection');
 is($kept->safe("SELECT DISTINCT missing FROM fairq.queue_stats"), '{}', 'and views see the node');
 go_on();
-ok($sick->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $hangs"), 'the backend ends when it goes on');
+ok(wait_for_answer($sick, "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $hangs"), 'the backend ends when it goes on');
 
 # The time that a call waits is its own.
 $kept->safe("SET pgfairq.node_timeout = '3s'");
@@ -222,10 +223,10 @@ sql($sick, "SELECT fairq.purge('q')");
 my $pid = $kept->pid;
 $kept->send("SELECT count(*) FROM fairq.claim('q', session => '$own', wait => '100 h')");
 my $waits = "FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%fairq.claim(%' AND state = 'active'";
-ok($sick->poll_query_until('postgres', "SELECT count(*) = 1 $waits"), 'a claim waits at its node');
+ok(wait_for_answer($sick, "SELECT count(*) = 1 $waits"), 'a claim waits at its node');
 sql($proxy, "SELECT pg_cancel_backend($pid)");
 like($kept->ended, qr/canceling statement due to user request/, 'and is cancelled');
-ok($sick->poll_query_until('postgres', "SELECT count(*) = 0 $waits"), 'it ends there');
+ok(wait_for_answer($sick, "SELECT count(*) = 0 $waits"), 'it ends there');
 sql($sick, "SELECT fairq.enqueue('q', '1')");
 is(sql($sick, "SELECT count(*) FROM fairq.claim('q')"), 1, 'so a task that comes is there');
 

@@ -2,7 +2,7 @@
 # given is at every node, also one that is added, and what is moved keeps its user.
 #
 # Seen to fail: without arrays behind "unique_for" in many_arrays (names and users of a
-# batch), with route_set_group for set_subgroup, without subgroups or with what is said of
+# batch), with route_set_limits for set_subgroup, without subgroups or with what is said of
 # them where groups are not divided in definitions_differ(), and without the node in
 # the window of fairq.subgroup_stats.
 

@@ -2,7 +2,7 @@
 # a new proxy afterwards, to the last comment and privilege. What users have made of it
 # stays, and calls go on before, meanwhile and after.
 #
-# To see it fail: leave out of sql/update/cluster/0.2.0--0.3.0.sql that twins are made anew, or
+# To see it fail: take a function out of src/sql/moved_functions.c; leave out of sql/update/cluster/0.2.0--0.3.0.sql that twins are made anew, or
 # what is in the schema fairq_internal for whom; leave comments out of sql/update/compose.awk.
 
 use strict;
@@ -51,6 +51,8 @@ REVOKE SELECT ON fairq.sessions FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fairq.drain_node TO reader;
 SQL
 	my @tables = map { sql($proxy, "TABLE fairq.$_ ORDER BY 1", $db) } qw(node spread schedule_node);
+	my $in_library = q(SELECT count(*) FROM pg_proc WHERE prosrc LIKE 'fairq\_cluster\_%' AND probin = '$libdir/pgfairq');
+	cmp_ok(sql($proxy, $in_library, $db), '>', 60, "$version: all of its functions were in the library of a node");
 	is(sql($proxy, 'SELECT * FROM waiting', $db), 'q|20', "$version: the old proxy works with the new library");
 	my $served = 0;
 	my $serve = sub {
@@ -72,6 +74,7 @@ SQL
 	$_->quit for $session, $another;
 
 	is(sql($proxy, "SELECT extversion FROM pg_extension WHERE extname = 'pgfairq_cluster'", $db), $new, "$version: is updated");
+	is(sql($proxy, $in_library, $db), 0, "$version: its functions are in the library of a proxy");
 	is(join("\n", map { sql($proxy, "TABLE fairq.$_ ORDER BY 1", $db) } qw(node spread schedule_node)), join("\n", @tables),
 		"$version: the nodes and what is spread over them");
 	is(sql($proxy, "SELECT has_table_privilege('reader', 'fairq.sessions', 'SELECT'), has_function_privilege('reader', 'fairq.drain_node(int)', 'EXECUTE')", $db),

@@ -102,7 +102,7 @@ foreach my $pause ([ session => 2.5 ], [ session => 0.9 ], [ session => 0.97 ], 
 	is($load->command("pause $kind $seconds 2"), 'paused', "two workers are paused for $seconds s");
 }
 my $r = $load->finish('paused');
-cmp_ok($r->{refused}, '>', 0, "paused: $r->{refused} results were rolled back because the ack answered false");
+cmp_ok($r->{'acks refused'}, '>', 0, "paused: $r->{'acks refused'} results were rolled back because the ack answered false");
 cmp_ok($r->{paused}, '>', 0, "paused: $r->{paused} tasks were in the hands of the paused");
 is($r->{paused_never}, 0, 'paused: all of them were done by others');
 cmp_ok($r->{paused_median}, '<=', $again, 'paused: half of them in time');
@@ -117,8 +117,9 @@ foreach (1 .. 2)
 	is($load->command('progress 20'), 'done', 'careless workers: tasks are acknowledged');
 	is($load->command('pause session 2.5 3'), 'paused', 'careless workers are paused');
 }
-$r = $load->finish('careless workers', finished_twice => 1);
-cmp_ok($r->{finished_twice}, '>', 0, "careless workers: $r->{finished_twice} tasks have two results");
+$r = $load->finish('careless workers', doubled => 1);
+my ($twice) = @{ $r->{wrong}{doubled} };
+cmp_ok($twice, '>', 0, "careless workers: $twice tasks have two results");
 
 $node->stop;
 done_testing();

@@ -22,6 +22,8 @@
 # - durable_leases_write() is called before the claim ends: all of it;
 # - settle() deletes the row: what was acked comes back as a lease;
 # - durable_leases_extend(): a lease has its old deadline after the crash;
+# - form_row() writes when the claim began: a task that came later is delivered
+#   again;
 # - restore nothing while RecoveryInProgress(): leases that the standby saw are
 #   there after the promotion, though they have ended.
 
@@ -98,10 +100,8 @@ sub wait_until
 sub crash_backend
 {
 	my $session = session($node);
-	my $offset = -s $node->logfile;
 
-	kill 9, $session->pid;
-	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $offset);
+	crash_of($node, $session->pid);
 	return wait_for_crash_restart($node);
 }
 
@@ -284,6 +284,18 @@ is(sql($node, "SELECT fairq.ack('$d{first}')"), 't', 'the one in flight ends');
 is(join(' ', keys %{ { claim($node, 'd', 9) } }), 'second', 'and the one behind it comes');
 
 #
+# A task that came while it was being claimed: its row is later than the claim
+#
+sql($node, "SELECT fill('d', 1, true)");
+sql($node, "INSERT INTO fairq.q_d SELECT * FROM jsonb_populate_record((SELECT q FROM fairq.q_d q), jsonb_build_object('id', 2, 'payload', 'late'::text, 'enqueued_at', now() + interval '1 min'))");
+%d = claim($node, 'd', 2);
+is(join(' ', sort keys %d), 'a1 late', 'both are claimed');
+$node->stop('immediate');
+$node->start;
+is(sql($node, "SELECT count(*) FROM fairq.claim('d', 9)"), 0, 'neither is delivered again after a crash');
+is(sql($node, "SELECT fairq.ack('$d{a1}'), fairq.ack('$d{late}')"), 't|t', 'and both receipts are good');
+
+#
 # Fewer leases than there were
 #
 sql($node, "SELECT fill('d', 50, true), fill('p', 5, false)");
@@ -302,7 +314,7 @@ for my $round (1 .. 10)
 {
 	foreach my $task (grep { !$acked{$_} } keys %many)
 	{
-		my ($ret, $out, $err) = $node->psql('postgres', "SELECT fairq.ack('$many{$task}')");
+		my ($ret, $out, $err) = answer_of($node, "SELECT fairq.ack('$many{$task}')");
 		$acked{$task} = 1 if $out eq 't';
 		$errors++ if $err =~ /cannot restore the leases/;
 		$void++ if $out eq 'f';
@@ -325,7 +337,7 @@ sql($node, "SELECT fill('d', 5, true)");
 my $dump = $node->basedir . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('postgres'), '-f', $dump ], 'dump');
 unlike(slurp_file($dump), qr/$d{a1}/, 'a dump has no receipts');
-$node->safe_psql('postgres', 'CREATE DATABASE restored');
+sql($node, 'CREATE DATABASE restored');
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $dump ], 'restore');
 is(sql($node, "SELECT count(*) FROM fairq.durable_lease", 'restored'), 0, 'restored: no leases');
 is(sql($node, "SELECT durable_leases FROM fairq.queues WHERE queue = 'd'", 'restored'), 't', 'restored: the setting');
@@ -338,7 +350,7 @@ is(sql($node, "SELECT count(*) FROM fairq.tasks('d', 'leased')", 'restored'), 5,
 is(sql($node, "SELECT fairq.ack('$d{a1}')", 'restored'), 'f', 'and no receipt of the other database is good');
 is(sql($node, "SELECT fairq.ack('$d{a1}')"), 't', 'but in that database');
 # A copy has the leases, but each database its own.
-$node->safe_psql('template1', 'CREATE DATABASE copied TEMPLATE postgres');
+sql($node, 'CREATE DATABASE copied TEMPLATE postgres', 'template1');
 for my $round (1, 2)
 {
 	$node->stop('immediate');

@@ -138,7 +138,7 @@ is($load->command('progress 100'), 'done', 'tasks are acknowledged after the las
 
 my $r = $load->finish('failover');
 is($r->{crashes}, scalar(@ways), 'failover: promotions');
-cmp_ok($r->{connections_lost}, '>=', scalar(@ways), 'failover: connections were lost');
+cmp_ok($r->{'connections lost'}, '>=', scalar(@ways), 'failover: connections were lost');
 cmp_ok($r->{crashed}, '>=', 3, "failover: tasks were in flight");
 cmp_ok($r->{crashed_median}, '<=', $again, 'failover: half of them in time');
 cmp_ok($r->{crashed_last}, '<=', $last,

@@ -54,17 +54,6 @@ sub process_of
 	return (column($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = '$type' LIMIT 1"))[0];
 }
 
-# Kill a process of the server: it ends all others and starts again.
-sub crash
-{
-	my ($pid) = @_;
-	my $offset = -s $node->logfile;
-
-	kill 9, $pid or die "there is no process $pid: $!";
-	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $offset);
-	return;
-}
-
 # Each: how often, and what is done; the load goes on.
 my @rounds = (
 	[
@@ -76,7 +65,7 @@ my @rounds = (
 			return;
 		}
 	],
-	[ 'backend', $times, sub { crash($_[0]->command('backend')); return } ],
+	[ 'backend', $times, sub { crash_of($node, $_[0]->command('backend')); return } ],
 	[
 		'background worker',
 		$times,
@@ -87,7 +76,7 @@ my @rounds = (
 			  or return;
 			# On a busy machine that took long: the tasks in hand are others.
 			$load->command('down');
-			crash($pid);
+			crash_of($node, $pid);
 			return;
 		}
 	],
@@ -122,12 +111,12 @@ foreach my $round (@rounds)
 			"$what: they are in somebody's hands again, after $r->{killed_median} s (median), $r->{killed_last} s (last)");
 		is($r->{killed_never}, 0, "$what: all of them");
 		is($r->{killed_uncounted}, 0, "$what: the attempt is counted");
-		is($r->{connections_lost}, 0, "$what: no other client noticed");
+		is($r->{'connections lost'}, 0, "$what: no other client noticed");
 	}
 	else
 	{
 		is($r->{crashes}, $number, "$what: killed");
-		cmp_ok($r->{connections_lost}, '>=', $number, "$what: connections were lost");
+		cmp_ok($r->{'connections lost'}, '>=', $number, "$what: connections were lost");
 		cmp_ok($r->{crashed}, '>=', $number, "$what: tasks were in flight");
 		cmp_ok($r->{crashed_median}, '<=', $again, "$what: half of them in time");
 		cmp_ok($r->{crashed_last}, '<=', $last,

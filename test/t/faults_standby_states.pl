@@ -4,7 +4,7 @@
 # While it is a standby, too: it shows more queues, one after the other, than there is
 # room for.  Seen to fail without these guards: queue_open.c without
 # gone_queues_release() (the standby); database_worker.c without
-# release_gone_queues() (after the promotion); gone_queues.c
+# gone_queues_release() (after the promotion); gone_queues.c
 # without the look at databases (the database).
 
 use strict;
@@ -41,7 +41,7 @@ sub shown
 
 	sql($primary, "SELECT fairq.create_queue('$queue', buckets => 1), fairq.enqueue('$queue', '1', 'g')", $db);
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
-	my ($ret, $out, $err) = $standby->psql($db, "SELECT ready FROM fairq.queue_stats WHERE queue = '$queue'; SELECT count(*) FROM fairq.peek('$queue')");
+	my ($ret, $out, $err) = answer_of($standby, "SELECT ready FROM fairq.queue_stats WHERE queue = '$queue'; SELECT count(*) FROM fairq.peek('$queue')", $db);
 	is($out . $err, "1\n1", "the standby shows queue $queue of database $db");
 	return;
 }
@@ -59,7 +59,7 @@ $primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 
 # Another database cannot tell that these are gone; their own one's worker does.
 $standby->promote;
-ok( wait_for(sub { ($standby->psql('third', "SELECT fairq.create_queue('new1'), fairq.enqueue('new1', '1')"))[0] == 0 }),
+ok( wait_for(sub { (answer_of($standby, "SELECT fairq.create_queue('new1'), fairq.enqueue('new1', '1')", 'third'))[0] == 0 }),
 	'promoted: there is room for a queue of another database');
 foreach my $i (2 .. 3)
 {

@@ -109,7 +109,7 @@ $p->stop('fast');
 $p->append_conf('postgresql.conf', "restore_command = 'false'\n");
 $p->set_recovery_mode;
 $p->start;
-ok($p->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()'), 'recovered, to the end');
+ok(wait_for_answer($p, 'SELECT NOT pg_is_in_recovery()'), 'recovered, to the end');
 ok(!-e $file, 'the file is removed');
 is(leases($p), '', 'no lease is taken from it');
 is(logged($p, 'the server is going to recover'), 2, 'that is in the log');

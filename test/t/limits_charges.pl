@@ -16,7 +16,7 @@
 # - one whose class was changed is not claimed at the turn of its old one (turns_is_of);
 # - what was leased and comes back keeps its tag (turn_candidates_put_back): rolled back;
 # - a group that has addresses again goes on from its line's tag (turn_lines_end): in and out;
-# - a group has a line again when a task of the overflow comes back (groups_given_back): back;
+# - a group has a line again when a task of the overflow comes back (groups_count): back;
 # - a claim of some groups is charged for them (charge_levels): a claim of some groups.
 # Not so what was leased, was given back, and only then comes to nothing: it stays charged.
 

@@ -147,7 +147,7 @@ foreach my $workers (8, 0)
 		sql($node, "SELECT fairq.ack($one)");
 		is(claimed($node, 'q', 100), 'a 1', "$name: after a purge of all: one more");
 
-		# What the purge did not see, and was set aside before it had committed.
+		# What the purge did not see, and was parked before it had committed.
 		sql($node, "SELECT fairq.ack(receipt) FROM fairq.leases; SELECT fairq.purge('q');" . fill('q', 'a', 5));
 		is(claimed($node, 'q', 100), 'a 3', "$name: as many as may be, again");
 		my $purger = session($node);

@@ -20,7 +20,7 @@
 #   (limit_room_reserve), and asked for when it is leased (group_limits_take): settings;
 # - what is kept for those behind does not count then: the first ones come, not the last;
 # - a group that has a limit by default by now joins it (joins), with what it has in flight
-#   (limit_table_attach): limits by default;
+#   (limit_entry_count): limits by default;
 # - settings that change let a group go on (group_limits_change), and room that was kept by
 #   a limit which it has no more is given up (had_room): settings;
 # - what a refused task had kept is given up as any other (group_limits_take): two levels.

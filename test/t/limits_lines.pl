@@ -426,12 +426,12 @@ sql($node, "SELECT fairq.resume_group('copied', 'bob')");
 is(sql($node, "SELECT count(*) FROM fairq.pop('copied', 10)"), 6, 'all of them come when it is resumed');
 sql($node, "SELECT fairq.drop_queue('copied')");
 
-# Set aside while the tasks before it are purged, which does not see it.
+# Parked while the tasks before it are purged, which does not see it.
 make_queue('late', 5);
 sql($node, "SELECT fairq.alter_queue('late', max_ready_per_group => 10)");
 popped('late', 2);
 sql($node, "SELECT fairq.pause_group('late', 'bob')");
-is(popped('late', 10), '', 'all are set aside');
+is(popped('late', 10), '', 'all are parked');
 $one->safe("BEGIN; SELECT fairq.purge_group('late', 'bob')");
 sql($node, "SELECT fairq.enqueue('late', '6', 'bob')");
 is(popped('late', 10), '', 'and one that comes while they are purged');
@@ -439,13 +439,13 @@ $one->safe('COMMIT');
 sql($node, "SELECT fairq.resume_group('late', 'bob')");
 comes('late', '6', 'it comes');
 
-# What was released has a place for each, also where it is set aside.
+# What was released has a place for each, also where it is parked.
 make_queue('aside', 10);
 offer('aside');
 $one->safe("SELECT FROM fairq.claim('aside', 2)");
 is(sql($node, "SELECT count(*) FROM fairq.leases l, fairq.release(l.receipt) WHERE l.queue = 'aside'"), 2, 'two are released');
 sql($node, "SELECT fairq.pause_group('aside', 'bob')");
-is(popped('aside', 10), '', 'and set aside');
+is(popped('aside', 10), '', 'and parked');
 sql($node, "SELECT fairq.set_group('aside', 'bob', max_leased => 1), fairq.resume_group('aside', 'bob')");
 my @aside;
 ok(wait_for(sub { push @aside, split / /, popped('aside', 5); return @aside >= 8; }), 'all come, one at a time') or diag("@aside");

@@ -366,7 +366,7 @@ if ($pid == 0)
 {
 	while (time() < $stop || $killed == 0)
 	{
-		$node->psql('postgres', "BEGIN; SELECT produce(1, 50); SAVEPOINT a; SELECT produce(7, 50); SELECT pg_terminate_backend(pg_backend_pid())");
+		answer_of($node, "BEGIN; SELECT produce(1, 50); SAVEPOINT a; SELECT produce(7, 50); SELECT pg_terminate_backend(pg_backend_pid())");
 		$killed++;
 		my ($n, $ready) = @{ (rows($node, "SELECT count(*), count(*) FILTER (WHERE state = 'r') FROM fairq.q_hammer"))[0] };
 		$most = $n if $n > $most;

@@ -5,7 +5,7 @@
 # To see it fail, take one of these guards out of the engine:
 # - own_settings in publish_settings (what is not committed is in force);
 # - limited_groups_settle when a transaction is rolled back (limits are used up by that);
-# - announce() in group_admin_reset (what is taken away keeps its place);
+# - limited_groups_make in group_admin_set (what is taken away keeps its place);
 # - announce_prepared_limit (what was prepared is never in force), or let set_limit be what is done
 #   when a group_limit is prepared (it is in force though it is rolled back);
 # - that limited_groups_join tells the group in all classes;

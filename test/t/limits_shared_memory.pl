@@ -29,37 +29,23 @@ use Test::More;
 # A call of every function, of a queue "q", a receipt and a session.
 sub calls_of
 {
-	my ($r, $s) = @_;
-	my %calls = (
-		create_queue => "'x'", alter_queue => "'q', lease => '1 s'", drop_queue => "'q'",
-		purge => "'q'", pause => "'q'", resume => "'q'", maintain => "'q'", revive_all => "'q'",
-		forget_keys => "'q'",
-		(map { $_ => "'q', 'a'" } qw(forget_key purge_group pause_group resume_group reset_group revive_group)),
-		(map { $_ => "'q', 'a', 'b'" } qw(pause_subgroup resume_subgroup reset_subgroup)),
-		set_subgroup => "'q', 'a', 'b', weight => 2", set_subgroup_defaults => "'q', weight => 2",
-		set_group => "'q', 'a', weight => 2", set_group_defaults => "'q', weight => 2",
-		enqueue => "'q', '{}'", enqueue_many => "'q', ARRAY['{}'::jsonb]",
-		publish => "'t', '{}'", subscribe => "'t', 'q'", unsubscribe => "'t', 'q'",
-		claim => "'q'", pop => "'q'", ack => "'$r'", ack_many => "ARRAY['$r']::uuid[]",
-		claim_any => "ARRAY['q']", ack_and_claim => "'q', ARRAY['$r']::uuid[]", nack => "'$r', 'no', '0'",
-		nack_many => "ARRAY['$r']::uuid[], delay => '0'", extend => "'$r'", set_progress => "'$r', '1'",
-		extend_many => "ARRAY['$r']::uuid[]", release => "'$r'",
-		release_many => "ARRAY['$r']::uuid[]", cancel => "'q', 1", revive => "'q', 1",
-		open_session => "'s'", close_session => "'$s'", heartbeat => "'$s'", my_buckets => "'q', '$s'",
-		peek => "'q'", get_task => "'q', 1", get_task_position => "'q', 1", tasks => "'q'",
-		get_task_by_key => "'q', 'k'", get_done_task => "'q', 1",
-		await => "'q', 1, '0'", schedule => "'s', 'q', '\@hourly'", unschedule => "'s'",
-		reset_stats => "'q'", set_node => '3', front => "'q'", raise_floor => "'q', 0, 1");
+	my ($node, $r, $s) = @_;
+	my %calls = map { split /\t/ } split /\n/, sql($node, <<"SQL");
+CREATE TEMP TABLE given (argument text, value text);
+INSERT INTO given VALUES ('queue', '''q'''), ('id', '1'), ('session', '''$s'''),
+    ('receipt', '''$r'''), ('receipts', 'ARRAY[''$r'']::uuid[]');
+\\i $FindBin::RealBin/../sql/include/good_calls.sql
+SELECT function || E'\\t' || statement FROM good_call
+    WHERE function NOT IN ('this_node', 'node_of_id', 'node_of_receipt', 'node_of_session');
+SELECT proname || E'\\t' || format('SELECT * FROM fairq_internal.%I()', proname) FROM pg_proc
+    WHERE pronamespace = 'fairq_internal'::regnamespace AND prorettype = 'record'::regtype AND pronargs = 0
+        AND proname NOT IN ('queue_definitions', 'departures');
+SQL
 
-	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
-	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
-	  foreach qw(stats_of_queues histograms_of_queues stats_of_names histograms_of_names stats_of_buckets stats_of_groups stats_of_subgroups live_leases open_sessions dead_of_queues done_of_queues);
 	$calls{tasks_page} = "SELECT * FROM fairq_internal.tasks_page('q', 0, 10, 10, NULL, NULL)";
 	$calls{done_page} = "SELECT * FROM fairq_internal.done_page('q', NULL, NULL, 10, 10, NULL, NULL)";
 	$calls{attendance} = "SELECT * FROM fairq_internal.attendance(ARRAY['q'], NULL)";
 	$calls{wait_ready} = "SELECT fairq_internal.wait_ready(ARRAY['q'])";
-	$calls{wait} = "CALL fairq.wait('q')";
-	$calls{wait_any} = "CALL fairq.wait_any(ARRAY['q'])";
 	return %calls;
 }
 
@@ -95,7 +81,7 @@ SQL
 	pass('not preloaded: CREATE EXTENSION works');
 
 	my $nothing = '00000000-0000-0000-0000-000000000001';
-	my %calls = calls_of($nothing, $nothing);
+	my %calls = calls_of($node, $nothing, $nothing);
 	every_function($node, 'not preloaded', %calls);
 	delete $calls{dead_of_queues};      # where there are no queues it has nothing to call
 	foreach my $name (sort keys %calls)
@@ -479,7 +465,7 @@ SQL
 	$node->wait_for_catchup($standby);
 
 	my $r = sql($node, "SELECT receipt FROM fairq.claim('q', lease => '1 h')");
-	my %calls = calls_of($r, sql($node, 'SELECT fairq.open_session()'));
+	my %calls = calls_of($node, $r, sql($node, 'SELECT fairq.open_session()'));
 	every_function($node, 'where nothing may be written', %calls);
 	foreach my $name (@looks)
 	{

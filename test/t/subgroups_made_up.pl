@@ -16,7 +16,7 @@
 # - what may run and has no room is scheduled (placement_by_run_at): held, where the
 #   acknowledgement fails;
 # - tasks that wait are counted, not looked for in lanes alone (reclaim_order): purged;
-# - a subgroup that comes to a crowded group has no limit made (is_crowded), and its group
+# - a subgroup that comes to a crowded group has no limit made (limited_groups_join), and its group
 #   waits (crowded_until, in limit_table_room): claims fail with 53400, or do not end.
 
 use strict;

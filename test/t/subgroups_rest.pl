@@ -14,9 +14,9 @@
 # - a level that is told its limit tells that what it has parked (turn_lines_limited): an
 #   assertion fails;
 # - all groups of a dropped queue are emptied before they are forgotten
-#   (group_table_forget_queue): few entries;
+#   (group_forget_queue): few entries;
 # - entries of subgroups are forgotten, and then those of their groups (two reclaims), also
-#   when no claim has found that there is nothing (end_line): few entries.
+#   when no claim has found that there is nothing (group_forget_if_idle): few entries.
 
 use strict;
 use warnings;

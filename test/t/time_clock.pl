@@ -6,13 +6,13 @@
 # the archive and those who wait go on.  With the worker and without one.
 #
 # Seen to fail without these guards: database_worker.c without the bound on its sleep
-# (the task of half an hour); lease_wheel.c, leases_clock_set() without the shift of
-# deadlines together with sessions.c without shift_sessions (leases of before,
-# heartbeats); limit_table.c, count_tokens() (rates).
+# (the task of half an hour); wall_clock.c, wall_clock_steady() by the wall clock (leases of
+# before, heartbeats), and wall_clock_shown() without the shift (when leases end, as users
+# see it); limit_table.c, limit_table_count_tokens() (rates).
 #
 # Meant for these too, and not yet seen to fail without them: wall_clock_check() in
 # maintain_tick() and the worker; clock_was_set() of maintain.c; sql_claim.c with the
-# wall clock, and pass_after without wall_clock_ahead; leases_clock_set() without the wheel.
+# wall clock, and pass_after without wall_clock_ahead.
 
 use strict;
 use warnings;
@@ -20,6 +20,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use FairqClock;
 use FairqNode;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -28,34 +29,10 @@ use Time::HiRes qw(time usleep);
 # How long what is due may take after a step, on a machine that has other things to
 # do; and what it must not come near to.
 my $soon = 60;
-my $dir = PostgreSQL::Test::Utils::tempdir();
 
-# A server whose wall clock we can set (lib/wall_clock.c)
-sub set_clock
-{
-	my ($seconds) = @_;
-
-	open my $out, '+<:raw', "$dir/clock" or die "$dir/clock: $!";
-	syswrite $out, pack('q', $seconds * 1_000_000);
-	close $out;
-	return;
-}
-
-sub start
-{
-	my ($node) = @_;
-
-	local $ENV{LD_PRELOAD} = "$dir/wall_clock.so";
-	local $ENV{FAIRQ_CLOCK} = "$dir/clock";
-	$node->start;
-	return;
-}
-
-append_to_file("$dir/clock", pack('q', 0));
-system_or_bail($ENV{CC} // 'cc', '-shared', '-fPIC', '-O', '-o', "$dir/wall_clock.so", "$FindBin::RealBin/lib/wall_clock.c");
 my $node = fairq_node('clock', conf => "pgfairq.max_leases = 10000\npgfairq.max_groups = 1000\nstatement_timeout = 0\n");
 $node->stop;
-start($node);
+start_with_clock($node);
 
 sub q1 { return sql($node, $_[0]) }
 
@@ -183,7 +160,7 @@ $waiting->quit;
 set_clock(0);
 $node->append_conf('postgresql.conf', 'pgfairq.max_workers = 0');
 $node->stop;
-start($node);
+start_with_clock($node);
 
 sub comes_again
 {

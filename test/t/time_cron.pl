@@ -73,7 +73,7 @@ sub check
 sub ticks
 {
 	my ($server, $database) = @_;
-	my ($ret, $out) = $server->psql($database, "SELECT count(*) FROM fairq.tasks('ticks') WHERE headers->>'schedule' = 'all'");
+	my ($ret, $out) = answer_of($server, "SELECT count(*) FROM fairq.tasks('ticks') WHERE headers->>'schedule' = 'all'", $database);
 
 	return $ret == 0 && $out ne '' ? $out : 0;
 }
@@ -111,7 +111,7 @@ go_on($node, 2, 'at first');
 sub process_of
 {
 	my ($type) = @_;
-	my ($ret, $out) = $node->psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = '$type' ORDER BY random() LIMIT 1");
+	my ($ret, $out) = answer_of($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = '$type' ORDER BY random() LIMIT 1");
 
 	return $ret == 0 ? $out : '';
 }

@@ -18,40 +18,24 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use FairqClock;
 use FairqNode;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $dir = PostgreSQL::Test::Utils::tempdir();
 my $clock = 0;
 
-# A server whose wall clock we can set (lib/wall_clock.c)
-sub set_clock
+sub clock_is
 {
 	($clock) = @_;
-
-	open my $out, '+<:raw', "$dir/clock" or die "$dir/clock: $!";
-	syswrite $out, pack('q', $clock * 1_000_000);
-	close $out;
+	set_clock($clock);
 	return;
 }
 
-sub start
-{
-	my ($node) = @_;
-
-	local $ENV{LD_PRELOAD} = "$dir/wall_clock.so";
-	local $ENV{FAIRQ_CLOCK} = "$dir/clock";
-	$node->start;
-	return;
-}
-
-append_to_file("$dir/clock", pack('q', 0));
-system_or_bail($ENV{CC} // 'cc', '-shared', '-fPIC', '-O', '-o', "$dir/wall_clock.so", "$FindBin::RealBin/lib/wall_clock.c");
 my $node = fairq_node('cron_clock', conf => "pgfairq.max_leases = 10000\npgfairq.max_groups = 1000\nstatement_timeout = 0\nlog_min_messages = warning\n");
 $node->stop;
-start($node);
+start_with_clock($node);
 
 sub q1 { return sql($node, $_[0]) }
 
@@ -101,7 +85,7 @@ sub count_of { return q1("SELECT count(*) FROM fairq.tasks('q') WHERE headers->>
 
 # An hour that is not near its end: then ticks are where they are thought to be.
 q1("SELECT fairq.create_queue('q'), fairq.create_queue('beat', keep_done => NULL)");
-set_clock(3600 - q1('SELECT extract(epoch FROM clock_timestamp())::bigint % 3600'));
+clock_is(3600 - q1('SELECT extract(epoch FROM clock_timestamp())::bigint % 3600'));
 q1("SELECT fairq.schedule('beat', 'beat', '* * * * * *', overlap => true)");
 
 #
@@ -117,8 +101,8 @@ foreach my $catch_up ('none', 'one', 'all')
 all_ran();
 my $down = q1('SELECT clock_timestamp()');
 $node->stop;
-set_clock($clock + 3600);
-start($node);
+clock_is($clock + 3600);
+start_with_clock($node);
 my $up = q1('SELECT pg_postmaster_start_time()');
 
 # Ticks that were missed in that hour, and run. Some of the first seconds may have run before
@@ -149,13 +133,13 @@ is(q1($twice), 0, 'no tick twice');
 # The clock is set while the server runs
 #
 my %before = map { $_ => count_of($_) } 'minutes one', 'minutes all', 'every all', 'half one';
-set_clock($clock + 3600);
+clock_is($clock + 3600);
 all_ran();
 is(count_of('half one'), $before{'half one'} + 1, 'forward: one of the half hour');
 cmp_ok(count_of('minutes all'), '>=', $before{'minutes all'} + 59, 'forward: all the minutes');
 cmp_ok(count_of('minutes one'), '<=', $before{'minutes one'} + 5, 'forward: one of the minutes');
 my $back = q1("SELECT max(headers->>'tick') FROM fairq.tasks('q')");
-set_clock($clock - 7200);
+clock_is($clock - 7200);
 comes("clock_timestamp() < '$back'", 'the clock is back');
 # Nothing to wait for: what must not come is given some looks of the worker.
 q1("SELECT fairq.enqueue('q', '1', run_at => clock_timestamp() + n * interval '2 s') FROM generate_series(1, 3) n");
@@ -324,8 +308,8 @@ q1("SELECT fairq.schedule('hand', 'q', '* * * * * *', overlap => true, catch_up 
 shows('hand', 'last_run IS NOT NULL', 'one more');
 $node->append_conf('postgresql.conf', 'pgfairq.max_workers = 0');
 $node->stop;
-start($node);
-set_clock($clock + 600);
+start_with_clock($node);
+clock_is($clock + 600);
 q1("SELECT fairq.purge('q')");
 is(q1("SELECT count(*) FROM fairq.tasks('q')"), 0, 'without a worker nothing comes by itself');
 q1("SELECT fairq.maintain('beat')");

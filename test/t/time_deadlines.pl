@@ -14,6 +14,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use FairqClock;
 use FairqNode;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -21,21 +22,7 @@ use Test::More;
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $soon = 60;
 
-# A server whose wall clock we can set (lib/wall_clock.c)
-sub set_clock
-{
-	my ($seconds) = @_;
-
-	open my $out, '+<:raw', "$dir/clock" or die "$dir/clock: $!";
-	syswrite $out, pack('q', $seconds * 1_000_000);
-	close $out;
-	return;
-}
-
-append_to_file("$dir/clock", pack('q', 0));
-system_or_bail($ENV{CC} // 'cc', '-shared', '-fPIC', '-O', '-o', "$dir/wall_clock.so", "$FindBin::RealBin/lib/wall_clock.c");
-$ENV{LD_PRELOAD} = "$dir/wall_clock.so";
-$ENV{FAIRQ_CLOCK} = "$dir/clock";
+$ENV{LD_PRELOAD} = $clock_library;
 my $node = fairq_node('deadlines', conf => "max_prepared_transactions = 5\npgfairq.max_leases = 10000\n");
 delete $ENV{LD_PRELOAD};
 
@@ -163,7 +150,7 @@ sub made_again
 	set_clock(0);
 	return;
 }
-$ENV{LD_PRELOAD} = "$dir/wall_clock.so";
+$ENV{LD_PRELOAD} = $clock_library;
 made_again('VACUUM FULL', sub { q1('VACUUM FULL fairq.q_run') });
 made_again('a restart', sub { $node->restart });
 made_again('a crash', sub { $node->stop('immediate'); $node->start });

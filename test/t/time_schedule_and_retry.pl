@@ -18,7 +18,7 @@
 #   caught: a queue keeps all others waiting;
 # - that the group's tag is given back when a row was locked: its group falls
 #   behind the others;
-# - that leases are put back by themselves where the rest of a pass fails (try_pass() for each duty alone);
+# - that leases are put back by themselves where the rest of a pass fails (run_duties());
 # - the jitter, the limit of the backoff, max_attempts, max_lost.
 
 use strict;

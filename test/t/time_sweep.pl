@@ -16,9 +16,9 @@
 # - is_overlooked(): leave out a state: those tasks are not found; do not look
 #   into the window, or for leases: tasks are taken for lost under load;
 # - mend at once what look_at_ids() misses: the same;
-# - judge(): do not ask since when somebody has had tasks in his hands: tasks are taken
-#   for lost when their claimer is stopped; or never say MISSING_AGAIN: the same, in
-#   every other run;
+# - may_be_in_hand(): do not ask since when somebody has had tasks in his hands: tasks
+#   are taken for lost when their claimer is stopped; or never look once more: the same,
+#   in every other run;
 # - set sweep->done to 0 with each record: the reading grows;
 # - is_wanted(): always true: it does not sleep.
 # And in row_writer_new_ids() the wake-up: the second part, whose sweep
@@ -239,7 +239,7 @@ ok(claims(30), 'they are found, and become ready');
 is(swept(), 750, 'and are counted');
 
 #
-# Tasks that are set aside, as their group has all it may have
+# Tasks that are parked, as their group has all it may have
 #
 asleep(1);
 $before = entries_read();    # before the tasks are there: a sweep may be quicker than we

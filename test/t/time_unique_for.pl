@@ -19,27 +19,12 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use FairqClock;
 use FairqNode;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $dir = PostgreSQL::Test::Utils::tempdir();
-
-# A server whose wall clock we can set (lib/wall_clock.c)
-sub set_clock
-{
-	my ($seconds) = @_;
-
-	open my $out, '+<:raw', "$dir/clock" or die "$dir/clock: $!";
-	syswrite $out, pack('q', $seconds * 1_000_000);
-	close $out;
-	return;
-}
-
-append_to_file("$dir/clock", pack('q', 0));
-system_or_bail($ENV{CC} // 'cc', '-shared', '-fPIC', '-O', '-o', "$dir/wall_clock.so", "$FindBin::RealBin/lib/wall_clock.c");
-$ENV{LD_PRELOAD} = "$dir/wall_clock.so";
-$ENV{FAIRQ_CLOCK} = "$dir/clock";
+$ENV{LD_PRELOAD} = $clock_library;
 my $node = fairq_node('keys', init => { allows_streaming => 1 }, conf => "max_prepared_transactions = 5\n");
 
 sub enqueue

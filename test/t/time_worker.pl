@@ -319,9 +319,7 @@ foreach my $way ('SIGTERM', 'launcher SIGTERM', 'SIGKILL')
 	if ($way eq 'SIGTERM') { sql($node, "SELECT pg_terminate_backend($pid)") }
 	elsif ($way eq 'SIGKILL')
 	{
-		kill 9, $pid;
-		$node->wait_for_log(qr/all server processes terminated; reinitializing/,
-			$offset);
+		crash_of($node, $pid);
 		wait_for_crash_restart($node);
 		$fill->();
 	}
@@ -356,8 +354,8 @@ $empty->();
 #
 # Databases
 #
-$node->safe_psql('postgres', 'CREATE DATABASE plain');
-$node->safe_psql('postgres', 'CREATE DATABASE other');
+sql($node, 'CREATE DATABASE plain');
+sql($node, 'CREATE DATABASE other');
 sql($node, "CREATE EXTENSION pgfairq; SELECT fairq.create_queue('q', backoff_base => '0'); SELECT fairq.enqueue('q', '1', run_at => now() + interval '1 h')", 'other');
 ok(worker_of('other'), 'another database has a worker of its own');
 # (But a worker has a look into each that is new.)
@@ -382,7 +380,7 @@ foreach my $command (
 }
 
 # A DROP DATABASE that fails lets the worker come back.
-$node->safe_psql('postgres', 'CREATE DATABASE other');
+sql($node, 'CREATE DATABASE other');
 sql($node, "CREATE EXTENSION pgfairq; SELECT fairq.create_queue('q', backoff_base => '0')", 'other');
 ok(worker_of('other'), 'a worker again');
 $s = session($node, 'other');
@@ -408,7 +406,7 @@ foreach my $round (1 .. 5)
 # fairq.maintain().
 foreach my $i (1 .. 5)
 {
-	$node->safe_psql('postgres', "CREATE DATABASE d$i");
+	sql($node, "CREATE DATABASE d$i");
 	sql($node, "CREATE EXTENSION pgfairq; SELECT fairq.create_queue('q', backoff_base => '0'); SELECT fairq.enqueue('q', '1'); SELECT FROM fairq.claim('q', 1, lease => '100 ms')", "d$i");
 }
 my $served = 0;

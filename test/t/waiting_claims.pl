@@ -8,7 +8,7 @@
 # To see it fail:
 # - let waiters_offered do nothing (nobody is woken), or tell all (500 are);
 # - join those who wait after the second look, not before it (ping-pong);
-# - let waiters_at_abort do nothing (who is cancelled keeps the word to himself);
+# - let waiters_end do nothing (who is cancelled keeps the word to himself);
 # - let waiters_looked do nothing (of two that want some groups only one is told;
 #   rounds, too);
 # - do not look at the settings' count when a queue is opened (resume);

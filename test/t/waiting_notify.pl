@@ -225,7 +225,7 @@ BEGIN
 END
 $$;
 SQL
-is(($node->psql('postgres', 'CALL come_and_go(600)'))[0], 0, 'queues that come and go before they are told of');
+is((answer_of($node, 'CALL come_and_go(600)'))[0], 0, 'queues that come and go before they are told of');
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/was terminated by signal/, 'and no process died of it');
 
 $node->stop;

@@ -5,310 +5,289 @@ Producers enqueue through the proxies.  The tasks of queue "local" are done by w
 the nodes, which write the result there in the transaction that acknowledges the task.
 Those of queue "inbox" are done by workers through the proxies: the result is written to
 another server, keyed by the task's id, and then the task is acknowledged.  One claim in a
-hundred is forgotten.  What is compared at the end is what producers were told with the
-results, and nothing else.
+hundred is forgotten.  What is compared at the end is what producers were told, and workers at
+the nodes, with the results.
 
 Started by test/scripts/torture-cluster.sh and by test/t/cluster_checker.pl."""
 
-import argparse
-import random
-import signal
+import bisect
+import contextlib
+import multiprocessing
+import os
 import sys
-import threading
 import time
 
 import psycopg
 from psycopg.types.json import Jsonb
 
-from cluster_faults import NEEDS, Faults
-from cluster_servers import Place, Server, Trouble, wait_for
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "load"))
+import cluster_faults  # noqa: E402,F401  pylint: disable=unused-import
+import driver  # noqa: E402
+import judge  # noqa: E402
+from clients import Connected, Rollback, Task, connect_patiently  # noqa: E402
+from faults import FAULTS  # noqa: E402
+from journal import now  # noqa: E402
+from servers import Place, Trouble  # noqa: E402
 
 LEASE = "2 s"
-PATIENCE = 120
 LONG = 20           # work that stands still so long is reported, with what waits for what
 BACKLOG = 500       # tasks that are enqueued and not done, about
+TABLES = judge.TABLES + "CREATE UNIQUE INDEX keyed ON results (task);"
 
 
-class Clients:
-    """All clients, each a thread with connections of its own."""
+class Client(Connected):
+    """A producer, a worker through the proxies, or a worker of node n, of kind node<n>."""
 
-    def __init__(self, cluster, options):
-        self.cluster = cluster
-        self.plant = options.plant
-        self.producing = True
-        self.working = True
-        self.answered = {}      # name -> id
-        self.lock = threading.Lock()
-        self.times = {}         # name -> when it was asked for and answered
-        self.excused = set()    # names that a restored node does not know any more
-        self.surplus = 0        # results of tasks that came again, less what is gone
-        self.calls = []         # of proxies: when it began, when it was completed, and at which node, if it was
-        self.unknown = set()    # names whose outcome the producer does not know
-        self.done = 0           # results that were written
-        self.forgotten = 0
-        self.refused = 0        # calls that were refused, or lost
-        self.errors = []        # what no fault explains
-        self.threads = []
+    prefix = "cluster"
+    results = None          # a connection to where they are written once
 
-    def start(self, function, *arguments):
-        thread = threading.Thread(target=self.guarded, args=(function, *arguments), daemon=True)
-        thread.start()
-        self.threads.append(thread)
-        return thread
+    def step(self):
+        return {"producer": self.produce, "proxy": self.work_by_proxy}.get(self.kind, self.work_at_node)
 
-    def guarded(self, function, *arguments):
+    def is_expected(self, error):
+        # The node is not added yet, and has no queue.
+        return isinstance(error, psycopg.OperationalError) or self.at_node() and isinstance(error, psycopg.errors.UndefinedObject)
+
+    def at_node(self):
+        return self.kind.startswith("node")
+
+    def stays(self, _):
+        return not self.at_node()
+
+    def recover(self, sqlstate):
+        time.sleep(0.05)
+        super().recover(sqlstate)
+
+    def conninfo(self):
+        if self.at_node():
+            return self.options.nodes_conninfo[self.kind]
+        ports = list(self.options.proxy_ports)
+        if not self.shared.lagging.value:
+            self.random.shuffle(ports)
+        elif self.kind == "producer":
+            ports.reverse()         # who produces has an old list,
+        else:
+            ports = ports[:1]       # who works does not go where it has put tasks
+        return "host=%s port=%s dbname=app user=postgres" % (
+            ",".join([self.options.sockets] * len(ports)), ",".join(map(str, ports)))
+
+    def move_on(self):
+        """The next call goes to any proxy."""
+        if self.chance(0.01):
+            self.conn.close()
+            self.connect()
+
+    def call(self, query, *params):
+        """At a proxy.  When it was sent, and what came."""
+        sent = now()
         try:
-            function(*arguments)
-        except Exception as error:  # pylint: disable=broad-except
-            self.errors.append(f"{function.__name__}: {error!r}")
+            return sent, self.rows(query, *params)
+        except psycopg.OperationalError:
+            if not self.at_node():
+                self.journal.write("C", sent, now(), None, [])
+            raise
 
-    def produce(self, number):
-        rng = random.Random(number)
-        conn = None
-        count = calls = 0
-        while self.producing:
-            if len(self.answered) - self.done + self.surplus > BACKLOG:
-                time.sleep(0.02)
-                continue
-            names = [f"{number}.{count + i}" for i in range(rng.choice((1, 1, 1, 5, 250)))]
-            count += len(names)
-            queue = rng.choice(("local", "inbox"))
-            groups = [f"group {rng.randrange(8)}" for _ in names]
-            calls += 1
-            begin = time.monotonic()
-            try:
-                if self.plant == "unanswered" and calls % 10 == 1:
-                    raise psycopg.OperationalError("as if no proxy were there")
-                conn = conn or psycopg.connect(self.cluster.proxies(produces=True), autocommit=True)
-                if len(names) == 1:
-                    ids = [conn.execute("SELECT fairq.enqueue(%s, %s, %s)", (queue, Jsonb(names[0]), groups[0])).fetchone()[0]]
-                else:
-                    ids, = conn.execute("SELECT fairq.enqueue_many(%s, %s, %s)", (queue, [Jsonb(name) for name in names], groups)).fetchone()
-                end = time.monotonic()
-                with self.lock:
-                    self.answered.update(zip(names, ids))
-                    self.times.update((name, (begin, end)) for name in names)
-                self.calls += [(begin, end, node) for node in set(map(node_of, ids))]
-                if rng.random() < 0.01:
-                    conn.close()    # and the next one goes to any proxy
-                    conn = None
-            except psycopg.OperationalError as error:
-                self.refused += 1
-                self.calls.append((begin, time.monotonic(), None))
-                if self.plant == "unanswered":
-                    self.answered.update((name, None) for name in names)
-                # Of a batch some may be there, whatever is said of the rest.
-                elif len(names) > 1 or "Nothing was done" not in str(error.diag.message_hint):
-                    self.unknown.update(names)
-                conn = self.closed(conn)
-            time.sleep(0.01 * len(names) ** 0.5)
+    def remembers(self):
+        """One claim in a hundred is forgotten."""
+        if self.chance(0.01):
+            self.journal.write("N", "forgotten")
+            return False
+        return True
 
-    def gone(self, node, begin, end):
-        """A node does not know what it was given between these times."""
-        with self.lock:
-            self.excused.update(name for name, (asked, answered) in self.times.items()
-                                if asked <= end and answered >= begin and node_of(self.answered[name]) == node)
+    def produce(self):
+        if sum(self.shared.made) - sum(self.shared.acked) + self.shared.surplus.value > BACKLOG:
+            time.sleep(0.02)
+            return
+        names = self.names(self.random.choice((1, 1, 1, 5, 250)))
+        queue, groups = self.random.choice(self.options.queues), ["group %d" % self.random.randrange(8) for _ in names]
+        self.x += 1
+        outcome = "u"
+        self.journal.write("I", self.x, now(), "enqueue", names)
+        try:
+            if self.options.plant == "unanswered" and self.x % 10 == 1:
+                outcome = "c"
+                raise psycopg.OperationalError("as if no proxy were there")
+            if len(names) == 1:
+                sent, ids = self.call("SELECT fairq.enqueue(%s, %s, %s)", queue, Jsonb({"n": names[0]}), groups[0])
+            else:
+                sent, ids = self.call("SELECT unnest(fairq.enqueue_many(%s, %s, %s))", queue, [Jsonb({"n": name}) for name in names], groups)
+            outcome = "c"
+            tasks = [(name, task) for name, (task,) in zip(names, ids)]
+            for node in {task >> 48 for _, task in tasks}:
+                self.journal.write("C", sent, now(), node, [(name, task) for name, task in tasks if task >> 48 == node])
+            self.shared.made[self.number] += len(names)
+        except psycopg.OperationalError as error:
+            # Of a batch some may be there, whatever is said of the rest.
+            if len(names) == 1 and "Nothing was done" in str(error.diag.message_hint):
+                outcome = "r"
+            raise
+        finally:
+            self.journal.write("O", self.x, now(), outcome, [])
+        self.move_on()
+        time.sleep(0.01 * len(names) ** 0.5)
 
-    def count(self, waiting):
-        """So many tasks are there now."""
-        self.surplus = waiting - (len(self.answered) - self.done)
+    def claim(self, queue, wait):
+        """[Task], at a proxy or a node."""
+        sent, rows = self.call("SELECT id, receipt::text, payload->>'n' FROM fairq.claim(%s, %s, lease => %s, wait => %s)",
+                               queue, self.random.choice((1, 10, 50)), LEASE, wait)
+        tasks = [Task(queue, name, receipt, asked=sent, task=task) for task, receipt, name in rows]
+        if not self.at_node():
+            self.journal.write("C", sent, now(), tasks[0].task >> 48 if tasks else None, [])
+        return [task for task in tasks if self.remembers()]
 
-    def closed(self, conn):
-        """None, when the connection is not to be used any more."""
-        if conn is not None and conn.closed:
-            conn.close()
-            return None
-        if conn is None:
-            time.sleep(0.1)
-        return conn
-
-    def work_at_node(self, number):
+    def work_at_node(self):
         """Result and acknowledgement in one transaction."""
-        rng = random.Random(number)
-        conn = None
-        while self.working:
-            try:
-                conn = conn or psycopg.connect(self.cluster.nodes[number].conninfo(), autocommit=True)
-                for task, receipt, name in conn.execute(
-                        "SELECT id, receipt, payload #>> '{}' FROM fairq.claim('local', %s, lease => %s, wait => '0.2 s')",
-                        (rng.choice((1, 10, 50)), LEASE)).fetchall():
-                    if rng.random() < 0.01:
-                        self.forgotten += 1
-                    elif self.plant == "ack-first":
-                        # Whose lease has run out meanwhile leaves the task to the next one.
-                        if not conn.execute("SELECT fairq.ack(%s)", (receipt,)).fetchone()[0]:
-                            continue
-                        if self.done % 20 == 9:
-                            self.done += 1
-                            raise psycopg.OperationalError("as if killed")
-                        conn.execute("INSERT INTO result VALUES (%s, %s)", (task, name))
-                    else:
-                        with conn.transaction():
-                            conn.execute("INSERT INTO result VALUES (%s, %s)", (task, name))
-                            if not conn.execute("SELECT fairq.ack(%s)", (receipt,)).fetchone()[0]:
-                                raise psycopg.Rollback()
-                    self.done += 1
-            except (psycopg.OperationalError, psycopg.errors.UndefinedObject):
-                # away; or it is not added yet, and has no queue
-                self.refused += 1
-                if conn is not None:
-                    conn.close()
-                conn = None
-                time.sleep(0.05)
+        for task in self.claim("local", "0.2 s"):
+            if self.options.plant == "ack-first":
+                self.acknowledge_first(task)
+                continue
 
-    def work_by_proxy(self, number):
+            def body(acked, task=task):
+                self.result(task, acked=acked)
+                if not self.one("SELECT fairq.ack(%s)", task.receipt):
+                    raise Rollback()
+            self.transaction("settle", [task.receipt], body)
+
+    def acknowledge_first(self, task):
+        # Whose lease has run out meanwhile leaves the task to the next one.
+        if self.one("SELECT fairq.ack(%s)", task.receipt):
+            self.shared.acked[self.number] += 1
+            if self.shared.acked[self.number] % 20 == 9:
+                raise psycopg.OperationalError("as if killed")
+            self.result(task, acked=[])
+
+    def work_by_proxy(self):
         """The result where it is written once, and then the acknowledgement."""
-        rng = random.Random(number)
-        conn = None
-        results = self.cluster.results.connect()
-        while self.working:
-            begin = time.monotonic()
-            try:
-                conn = conn or psycopg.connect(self.cluster.proxies(), autocommit=True)
-                tasks = conn.execute(
-                    "SELECT id, receipt, payload #>> '{}' FROM fairq.claim('inbox', %s, lease => %s, wait => '0.5 s')",
-                    (rng.choice((1, 10, 50)), LEASE)).fetchall()
-                end = time.monotonic()
-                self.calls.append((begin, end, node_of(tasks[0][0]) if tasks else None))
-                tasks = [task for task in tasks if rng.random() >= 0.01]
-                if not tasks:
-                    continue
-                with results.transaction():
-                    for task, _, name in tasks:
-                        results.execute("INSERT INTO result VALUES (%s, %s) ON CONFLICT DO NOTHING", (task, name))
-                self.done += len(tasks)
-                begin = time.monotonic()
-                conn.execute("SELECT count(*) FROM fairq.ack_many(%s)", ([receipt for _, receipt, _ in tasks],))
-                if rng.random() < 0.01:
-                    conn.close()
-                    conn = None
-            except psycopg.OperationalError:
-                self.refused += 1
-                self.calls.append((begin, time.monotonic(), None))
-                conn = self.closed(conn)
+        self.results = self.results or connect_patiently(self.options.results)
+        tasks = self.claim("inbox", "0.5 s")
+        if not tasks:
+            return
+        with self.results.transaction():
+            self.results.cursor().executemany("INSERT INTO results VALUES (%s, %s, %s, %s, 0, %s) ON CONFLICT DO NOTHING", [
+                (task.queue, task.ident, task.receipt, self.tag, task.task) for task in tasks])
+        self.shared.acked[self.number] += len(tasks)
+        self.call("SELECT count(*) FROM fairq.ack_many(%s::uuid[])", [task.receipt for task in tasks])
+        self.move_on()
 
 
-def node_of(task):
-    return task >> 48
+class Cluster(driver.Driver):
+    client = Client
+    patience = 120
+    columns = ("others: longest time without a call", "longest call")
+    queues = ("local", "inbox")
 
-
-class Cluster(Faults):
     def __init__(self, options):
-        self.random = random.Random(options.seed)
-        self.place = Place(options.work, options.bindir, options.network, options.clock, options.old_bindir)
-        self.longest = options.longest
-        self.patience = PATIENCE
-        self.standbys = options.standbys
-        self.unmarked = options.plant == "unmarked"
-        self.nodes = {}
-        self.results = Server(self.place, "results", next(self.place.ports))
-        self.results.init("shared_preload_libraries = ''\n")
-        self.results.start()
-        self.results.execute("CREATE DATABASE app", "postgres")
-        self.results.execute("CREATE TABLE result (task bigint PRIMARY KEY, name text)")
-        self.proxy = self.place.proxy()
-        self.lagging = False
-        self.furthest = 0       # how far a clock has been ahead
-        for number in range(1, options.nodes + 1):
-            self.new_node(number)
-            self.add(number)
-        self.proxy.attach(synchronous=False)
-        for queue in "local", "inbox":
-            self.proxy.primary.execute(f"SELECT fairq.create_queue('{queue}', max_attempts => 0)")
+        self.faults = options.faults.split()
         self.spare = options.nodes + 1
-        if options.spare:
-            self.new_node(self.spare)
-        self.clients = Clients(self, options)
-        self.rounds = {}
+        spare = any(FAULTS[name].needs == "spare" for name in self.faults)
+        self.numbers = range(1, options.nodes + spare + 1)
+        super().__init__(options, ["producer", "producer", "proxy", "proxy", *("node%d" % number for number in self.numbers)])
+        options.queues = self.queues
+        self.shared.lagging = multiprocessing.RawValue("i", 0)  # the proxy's standby is
+        self.shared.surplus = multiprocessing.RawValue("q", 0)  # results of tasks that came again, less what is gone
+        self.shared.made = multiprocessing.RawArray("q", len(options.kinds))
+        self.means = {"network": (options.network, "needs root, nft, and a network namespace"), "clock": (options.clock, "needs clock.c, compiled"),
+                      "old_bindir": (options.old_bindir, "needs a server with an earlier version")}
+        self.place = Place(options.work, options.bindir, options.network, options.clock, options.old_bindir)
+        self.nodes = {}         # number -> Pair
+        self.restored = []      # (node, from, until): it does not know what it was given between
+        self.sick = set()       # those that the fault is about
+        self.made = []          # (fault, begin, end, nodes that it was about)
+        self.calls = []
+
+    def begin(self):
+        self.results = self.place.pair("results", "shared_preload_libraries = ''\n").primary
+        self.results.execute(TABLES)
+        self.proxy = self.place.proxy()
+        for number in self.numbers:
+            self.new_node(number)
+            if number != self.spare:
+                self.add(number)
+        self.proxy.attach(synchronous=False)
+        for queue in self.queues:
+            self.proxy.primary.execute(f"SELECT fairq.create_queue('{queue}', max_attempts => 0)")
+        self.options.sockets = self.place.sockets
+        self.options.proxy_ports = [server.port for server in self.proxy.both()]
+        self.options.nodes_conninfo = {f"node{number}": node.conninfo() + " user=postgres" for number, node in self.nodes.items()}
+        self.options.results = self.results.conninfo()
+        self.crew.begin()
+        self.goes_on(5)
 
     def new_node(self, number):
-        self.nodes[number] = self.place.node(number, standby=number <= self.standbys)
+        node = self.nodes[number] = self.place.node(number, standby=number <= self.options.standbys)
         # No key: what is there twice is to be seen.
-        self.nodes[number].primary.execute("CREATE TABLE result (task bigint, name text)")
-        if self.unmarked:
-            self.nodes[number].primary.execute(
+        node.primary.execute(judge.TABLES)
+        if self.options.plant == "unmarked":
+            node.primary.execute(
                 "CREATE OR REPLACE FUNCTION fairq_internal.set_membership(membership text) RETURNS void LANGUAGE sql AS ''")
-        if self.nodes[number].standby:
-            self.nodes[number].attach()
+        if node.standby:
+            node.attach()
 
     def add(self, number):
         self.proxy.primary.execute(f"SELECT fairq.add_node({number}, $${self.nodes[number].conninfo()}$$)")
 
-    def proxies(self, produces=False):
-        servers = self.proxy.both()
-        self.random.shuffle(servers)
-        if self.lagging:
-            # Who produces has an old list, who works does not go where it has put tasks.
-            servers = [self.proxy.standby, self.proxy.primary] if produces else [self.proxy.primary]
-        return "host=%s port=%s dbname=app user=postgres connect_timeout=10" % (
-            ",".join([self.place.sockets] * len(servers)), ",".join(str(server.port) for server in servers))
+    def listed(self):
+        return [number for number, in self.proxy.primary.execute("SELECT node FROM fairq.node WHERE state = 'active' ORDER BY 1")]
+
+    def a_node(self, standby=False):
+        number = self.random.choice([number for number in self.listed() if self.nodes[number].standby or not standby])
+        self.sick.add(number)
+        return self.nodes[number]
+
+    def wait_up(self):
+        """Those who call see to that."""
 
     # -- the run ------------------------------------------------------------
 
-    def goes_on(self):
-        """Until there are more results."""
-        before = self.clients.done
-        last = time.monotonic() + LONG
+    def goes_on(self, number=5):
+        try:
+            super().goes_on(number, LONG)
+        except Trouble:
+            with contextlib.suppress(psycopg.OperationalError):
+                self.say_what_waits()
+            super().goes_on(number)
 
-        def more():
-            nonlocal last
-            if self.clients.done <= before + 5 and time.monotonic() > last:
-                last += LONG
-                self.report()
-            return self.clients.done > before + 5 or self.clients.errors
+    def later(self, fault, undo):
+        try:
+            time.sleep(self.random.uniform(min(3, self.options.longest), self.options.longest))
+        finally:
+            undo()
 
-        wait_for("more results", more, PATIENCE)
-        if self.clients.errors:
-            raise Trouble("a client has failed: " + self.clients.errors[0])
-
-    def run(self, faults, rounds, seconds):
-        clients = self.clients
-        for number in self.nodes:
-            clients.start(clients.work_at_node, number)
-        for number in 1, 2:
-            clients.start(clients.produce, number)
-            clients.start(clients.work_by_proxy, number)
-        self.goes_on()
-        deadline = time.monotonic() + seconds
-        for turn in range(rounds):
-            for fault in faults:
-                if time.monotonic() > deadline:
+    def run(self):
+        deadline = now() + self.options.seconds
+        faults = list(self.possible(self.faults))
+        for turn in range(self.options.rounds):
+            for name in faults:
+                if now() > deadline:
                     return
-                clients.calls.clear()
-                begin = time.monotonic()
-                try:
-                    sick = getattr(self, fault)()
-                    self.goes_on()
-                except Trouble as trouble:
-                    raise Trouble(f"{self.title(fault)}, round {turn + 1}: {trouble}") from trouble
-                end = time.monotonic()
-                self.rounds.setdefault(fault, []).append((end - begin, *self.held_up(sick, begin, end)))
+                self.sick = set()
+                begin = now()
+                self.harm(name)
+                self.made.append((name, begin, now(), self.sick))
             if turn % 10 == 9:
-                print(f"{turn + 1} rounds, {len(clients.answered)} tasks enqueued", flush=True)
+                print(f"{turn + 1} rounds, {sum(self.shared.made)} tasks enqueued", flush=True)
 
-    def title(self, fault):
-        return getattr(self, fault).__doc__
-
-    def print_rounds(self, faults):
-        print("| fault | rounds | longest round | others: longest time without a call | longest call |\n|---|---:|---:|---:|---:|")
-        for fault in faults:
-            rounds = self.rounds.get(fault, [])
-            print(f"| {self.title(fault)} | {len(rounds)} | " + " | ".join(f"{max(times):.1f} s" for times in zip(*rounds or [(0, 0, 0)])) + " |")
-
-    def held_up(self, sick, begin, end):
+    def more_of(self, name):
         """Meanwhile: the longest time between two calls that others completed, and the longest call."""
-        calls = list(self.clients.calls)
-        times = sorted(when for _, when, node in calls if begin < when < end and node is not None and node not in sick)
-        times = [begin] + times + [end]
-        return max(b - a for a, b in zip(times, times[1:])), max((when - since for since, when, _ in calls if since > begin), default=0)
+        if not self.calls:
+            self.calls = sorted((answered, sent, node) for log in judge.read_logs(self.options.journals) for sent, answered, node, _ in log.calls)
+        held_up = [0, 0]
+        for fault, begin, end, sick in self.made:
+            if fault == name:
+                calls = self.calls[bisect.bisect(self.calls, (begin,)):bisect.bisect(self.calls, (end,))]
+                times = [begin, *(answered for answered, _, node in calls if node is not None and node not in sick), end]
+                held_up[0] = max(held_up[0], *(b - a for a, b in zip(times, times[1:])))
+                held_up[1] = max(held_up[1], *(answered - sent for answered, sent, _ in calls if sent > begin), 0)
+        return held_up
 
-    def report(self):
-        """What the tasks wait for that are there."""
-        for number, node in self.nodes.items():
-            if not node.primary.execute("SELECT to_regclass('fairq.q_inbox') IS NOT NULL")[0][0]:
-                continue
-            for queue in "local", "inbox":
-                states = node.primary.execute(
+    def with_queues(self):
+        return ((number, node.primary) for number, node in self.nodes.items()
+                if node.primary.execute("SELECT to_regclass('fairq.q_inbox') IS NOT NULL")[0][0])
+
+    def say_what_waits(self):
+        for number, server in self.with_queues():
+            for queue in self.queues:
+                states = server.execute(
                     "SELECT state, to_jsonb(t)->>'lost', count(*), min(run_at) - clock_timestamp(), max(run_at) - clock_timestamp()"
                     f" FROM fairq.tasks('{queue}') t GROUP BY 1, 2 ORDER BY 1, 2")
                 print(f"node {number}, {queue}: " + ("; ".join(f"{n} {state}, lost {lost} times, due in {first} to {last}"
@@ -316,95 +295,74 @@ class Cluster(Faults):
 
     def waiting(self):
         """Tasks that are there."""
-        return sum(node.primary.execute("SELECT (SELECT count(*) FROM fairq.q_local) + (SELECT count(*) FROM fairq.q_inbox)")[0][0]
-                   for node in self.nodes.values() if node.primary.execute("SELECT to_regclass('fairq.q_inbox') IS NOT NULL")[0][0])
+        return sum(server.execute("SELECT (SELECT count(*) FROM fairq.q_local) + (SELECT count(*) FROM fairq.q_inbox)")[0][0]
+                   for _, server in self.with_queues())
+
+    def count(self):
+        """Tasks that are open are those that are there now."""
+        self.shared.surplus.value = self.waiting() - (sum(self.shared.made) - self.crew.acked())
+
+    # -- the end --------------------------------------------------------------
 
     def finish(self):
         """All that is there is done, and the clients end.  What is left is stuck."""
-        self.clients.producing = False
         # What was put off by a clock that was ahead is due then, too.
+        furthest = max(server.clock.furthest for pair in self.place.pairs for server in pair.both())
         for node in self.nodes.values():
-            node.primary.set_clock(self.furthest)
-        try:
-            wait_for("the nodes to be empty", lambda: self.waiting() == 0, PATIENCE)
-        except Trouble:
-            pass
-        stuck = self.waiting()
-        self.clients.working = False
-        for thread in self.clients.threads:
-            thread.join(30)
-        return stuck
+            node.primary.clock.set(furthest)
+        self.drained(lambda: self.waiting() == 0, self.patience)
+        found = self.judged_by_names()
+        found.stuck += ["a task at the nodes"] * self.waiting()
+        return found
 
-    def judge(self):
-        """What is lost, and what is there twice."""
-        times = {}
-        for server in [self.results] + [node.primary for node in self.nodes.values()]:
-            for name, in server.execute("SELECT name FROM result"):
-                times[name] = times.get(name, 0) + 1
-        told = self.clients.answered
-        missing = [name for name in told if name not in times]
-        lost = [name for name in missing if name not in self.clients.excused]
-        double = [name for name in times if times[name] > 1]
-        nowhere = [name for name in times if name not in told and name not in self.clients.unknown]
-        return lost, len(missing) - len(lost), double, nowhere, sum(name in times for name in self.clients.unknown)
+    def judged_by_names(self):
+        """What producers were told, and whatever else is done: its producer was not told."""
+        logs = judge.read_logs(self.options.journals)
+        told = {name: (sent, answered, task >> 48) for log in logs for sent, answered, _, tasks in log.calls for name, task in tasks}
+        done = [row for pair in self.place.pairs if pair is not self.proxy
+                for row in pair.primary.execute("SELECT ident, receipt::text, task FROM results")]
+        seen = {name for name, _, _ in done}
+        gone = {name for name, (sent, answered, node) in told.items() if name not in seen and any(
+            node == restored and sent <= end and answered >= begin for restored, begin, end in self.restored)}
+        known, unknown = set(), set()
+        for log in logs:
+            log.produced = [name for name in log.produced if name not in gone]
+            known.update(log.produced)
+            unknown.update(log.in_doubt)
+            # What it had acknowledged may be gone, too, and is done again.
+            if any(log.client.startswith("node%d." % node) for node, _, _ in self.restored):
+                log.acked = []
+        with self.results.connect() as conn:
+            conn.execute("TRUNCATE results; DROP INDEX keyed")
+            for rows, values in (("produced (queue, ident, n)", [("", name, name) for name in known | unknown & seen]),
+                                 ("results (queue, ident, receipt, task)", [("", *row) for row in done])):
+                with conn.cursor().copy(f"COPY {rows} FROM STDIN") as copy:
+                    for row in values:
+                        copy.write_row(row)
+            for log in logs:
+                log.acked = [("", name, receipt) for _, name, receipt in log.acked]
+            found = judge.check(conn, logs, self.journal_path, names=False)
+        found.counts.update({"gone with a node that was restored, as is documented": len(gone), "of which the producer was not told": len(unknown),
+                             "of these done": len(unknown & seen), "claims forgotten": judge.actions(logs)["forgotten"],
+                             "calls lost": sum(node is None for log in logs for _, _, node, _ in log.calls)})
+        return found
 
-
-FAULTS = ("nothing", "kill", "promote", "switch", "kill_proxy", "add_drain", "stop_node", "stop_backends", "stop_walwriter",
-          "drain_kills", "lag", "restore", "drop_answers", "drop_all", "reset", "full_disk", "clock")
-
-MISSING = {"network": "needs root, nft, and a network namespace", "clock": "needs clock.c, compiled", "old_bindir": "needs a server with an earlier version"}
+    def close(self):
+        self.place.end()
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--work", required=True)
-    parser.add_argument("--bindir", required=True)
+    parser = driver.arguments(plants=("ack-first", "unanswered", "unmarked"))
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--standbys", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=3600)
-    parser.add_argument("--seed", default="1")
-    parser.add_argument("--faults", default=" ".join(FAULTS))
+    parser.add_argument("--faults", default=" ".join(name for name in FAULTS if name != "upgrade"))
     parser.add_argument("--longest", type=float, default=10, help="seconds that a node is sick")
     parser.add_argument("--network", action="store_true", help="there is a network namespace for this alone, and the right to change it")
-    parser.add_argument("--clock", help="clock.c, as a library")
     parser.add_argument("--old-bindir", help="of a server with an earlier version of pgfairq, with which all begin")
-    parser.add_argument("--plant", choices=("ack-first", "unanswered", "unmarked"))
-    options = parser.parse_args()
-    asked = options.faults.split()
-    faults = [fault for fault in asked if fault not in NEEDS or getattr(options, NEEDS[fault])]
-    for fault in asked:
-        if fault not in faults:
-            print(f"left out: {getattr(Cluster, fault).__doc__}: {MISSING[NEEDS[fault]]}", flush=True)
-    options.spare = bool({"add_drain", "drain_kills", "lag"}.intersection(faults))
-    cluster = None
-    try:
-        cluster = Cluster(options)
-        cluster.run(faults, options.rounds, options.seconds)
-        stuck = cluster.finish()
-        lost, gone, double, nowhere, known = cluster.judge()
-    except Trouble as trouble:
-        print(f"trouble: {trouble}")
-        if cluster:
-            cluster.print_rounds(faults)
-        print(f"errors of clients: {cluster.clients.errors if cluster and hasattr(cluster, 'clients') else ''}")
-        return 2
-    finally:
-        if cluster:
-            cluster.place.end()
-            cluster.results.end()
-    clients = cluster.clients
-    cluster.print_rounds(faults)
-    print(f"{len(clients.answered)} tasks were enqueued; of {len(clients.unknown)} more the producer was not told, {known} of these are done")
-    print(f"{clients.forgotten} claims were forgotten, {clients.refused} calls refused or lost")
-    if "restore" in faults:
-        print(f"{gone} came to a node after the backup that it was restored from and are gone, as is documented")
-    print(f"{len(lost)} lost, {len(double)} double, {stuck} stuck, {len(nowhere)} of nowhere")
-    for what in lost, double, nowhere, clients.errors:
-        if what:
-            print(what[:5])
-    return 1 if lost or double or stuck or nowhere or clients.errors else 0
+    parser.set_defaults(seed="1")
+    return Cluster(parser.parse_args()).main()
 
 
 if __name__ == "__main__":

@@ -2,16 +2,14 @@
 
 A task is named by what identifies it for good: the name in its payload, or, in
 the queue with unique keys, where a second enqueue may mean the first one's task,
-by its id.  produced, results and removed have no unique index: a double must
-show, not be prevented.  What has expired is in the queue's archive, and has ended so.
+by its id.  What has expired is in the queue's archive, and has ended so.
 callbacks says which tasks wait for which others; they run whatever becomes of these.
 
 The tasks of schedules are in queues of their own, which nobody truncates, and
 are named by schedule and tick.
 """
 
-LEASE = 4.0         # seconds, of claims without a session
-TTL = 3.0           # seconds, of sessions
+import judge
 
 GROUPS = ["g%d" % i for i in range(12)]
 SUBGROUPS = ["u%d" % i for i in range(4)]
@@ -35,16 +33,11 @@ FOREVER = ["once%d" % i for i in range(10)]     # remembered for longer than the
 # Two with all ticks, of which one may have a single task at a time.
 SCHEDULES = {"all": "catch_up => 'all', overlap => true", "alone": "catch_up => 'all', overlap => false"}
 
-TABLES = """
-CREATE TABLE produced (queue text, ident text, n text);
-CREATE TABLE results (queue text, ident text, receipt uuid, client text, x int);
-CREATE TABLE removed (queue text, ident text, how text);
+TABLES = judge.TABLES + """
 CREATE TABLE once (key text, ident text);
 CREATE TABLE ticks (schedule text, tick timestamptz);
 CREATE TABLE callbacks (n text, member text);
 CREATE INDEX ON callbacks (n);
-CREATE INDEX ON results (ident);
-CREATE INDEX ON removed (ident);
 """
 
 
@@ -60,19 +53,9 @@ def ident_sql(queue):
     return "id::text" if queue in BY_ID else "payload->>'n'"
 
 
-# Each task that was produced has ended once, or is there once.
-JUDGE = """
-WITH p AS (SELECT DISTINCT queue, ident FROM produced),
-    fate AS (
-        SELECT queue, ident, 'acked' AS how FROM results
-        UNION ALL SELECT queue, ident, how FROM removed
-        UNION ALL SELECT 'expiring', payload->>'n', 'expired' FROM fairq.done_expiring WHERE outcome = 'expired'
-        %s),
-    fates AS (SELECT queue, ident, count(*) AS n, string_agg(how, ' and ' ORDER BY how) AS how FROM fate GROUP BY 1, 2)
-SELECT queue, ident, p.ident IS NOT NULL AS known, coalesce(n, 0) AS n, how
-FROM p FULL JOIN fates USING (queue, ident)
-WHERE p.ident IS NULL OR n IS DISTINCT FROM 1
-""" % "".join(" UNION ALL SELECT '%s', %s, 'there' FROM %s" % (q, ident_sql(q), table(q)) for q in QUEUES)
+# How tasks end otherwise than in results and removed.
+SOURCES = ["SELECT 'expiring', payload->>'n', 'expired' FROM fairq.done_expiring WHERE outcome = 'expired'"] + [
+    judge.there(queue, ident_sql(queue)) for queue in QUEUES]
 
 
 # Ticks that are done or there, and how often; then how many seconds from the first to the last have none.
@@ -95,22 +78,39 @@ WHERE s.queue = 'ticks' AND s.last_task IS NOT NULL
 """
 
 
-def judge(conn):
-    """(lost, doubled, from nowhere) at one moment; conn is in autocommit."""
-    lost, doubled, nowhere = [], [], []
+def whole(conn):
+    """What is not so at one moment; conn is in autocommit."""
+    found = judge.Findings()
     with conn.transaction():
         conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        for schedule, twice, _, _ in conn.execute(TICKS):
-            doubled += ["schedule %s: the tick of %s" % (schedule, tick) for tick in twice or ()]
-        for key, idents in conn.execute("SELECT key, string_agg(DISTINCT ident, ' and ') FROM once GROUP BY 1 HAVING count(DISTINCT ident) > 1"):
-            doubled.append("key %s, which is remembered: tasks %s" % (key, idents))
-        for schedule, task in conn.execute(LAST_TICKS):
-            lost.append("schedule %s: its task %s" % (schedule, task))
-        for queue, name, known, number, how in conn.execute(JUDGE):
-            if not known:
-                nowhere.append("%s %s: %s, but no enqueue of it committed" % (queue, name, how))
-            elif number == 0:
-                lost.append("%s %s" % (queue, name))
-            else:
-                doubled.append("%s %s: %s" % (queue, name, how))
-    return lost, doubled, nowhere
+        judge.compare(conn, SOURCES, found)
+        compare(conn, found)
+    return found
+
+
+def compare(conn, found):
+    """Schedules, and keys that are remembered."""
+    for schedule, twice, _, _ in conn.execute(TICKS):
+        found.doubled += ["schedule %s: the tick of %s" % (schedule, tick) for tick in twice or ()]
+    for key, idents in conn.execute("SELECT key, string_agg(DISTINCT ident, ' and ') FROM once GROUP BY 1 HAVING count(DISTINCT ident) > 1"):
+        found.doubled.append("key %s, which is remembered: tasks %s" % (key, idents))
+    for schedule, task in conn.execute(LAST_TICKS):
+        found.lost.append("schedule %s: its task %s" % (schedule, task))
+
+
+def check(conn, found):
+    """More of a run that is over, and its counts."""
+    compare(conn, found)
+    found.broken += ["the result of %s is %s" % (n, result) for n, result in conn.execute(
+        "SELECT payload->>'n', result FROM fairq.done_expiring WHERE outcome = 'acked' AND result->>'of' IS DISTINCT FROM payload->>'n'"
+        " AND result IS NOT NULL")]
+    ticks = {schedule: (number, gaps) for schedule, _, number, gaps in conn.execute(TICKS)}
+    found.counts.update({
+        "expired": conn.execute("SELECT count(*) FROM fairq.done_expiring WHERE outcome = 'expired'").fetchone()[0],
+        "results": conn.execute("SELECT count(result) FROM fairq.done_expiring").fetchone()[0],
+        "calls with a key that is remembered for ever": conn.execute("SELECT count(*) FROM once").fetchone()[0],
+        "run after all that they wait for": conn.execute(
+            "SELECT count(DISTINCT n) FROM callbacks JOIN results ON queue = 'after' AND ident = n").fetchone()[0],
+        "ticks of a schedule": ticks.get("all", (0, 0))[0],
+        "seconds without a tick": ticks.get("all", (0, 0))[1],
+    })

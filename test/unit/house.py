@@ -1,18 +1,19 @@
-"""How src is built, checked on a tree that has been compiled; prints TAP.
+"""How src and cluster are built, checked on a tree that has been compiled; prints TAP.
 
     house.py TREE
 
-- Includes and calls go down the table of layers in src/README.md, never up. Calls
-  are read from the object files: what they define and need.
-- The library exports what the server calls, and nothing else; also what the SQL of
-  released versions names, which pg_upgrade creates with a later library.
+- Includes and calls go down the tables of layers in src/README.md and cluster/README.md,
+  never up. Calls are read from the object files: what they define and need. Between the
+  two libraries there are none: what one has for the other is in src/engine.h.
+- The libraries export what the server calls, and nothing else; also what the SQL of
+  released versions names, which pg_upgrade creates with later libraries.
 - Lines, functions and files keep to the lengths below.
-- Comments, README.md, src/README.md and the pages of doc name a backend or a
+- Comments, README.md, those of src and cluster and the pages of doc name a backend or a
   transaction as such, not as a person, and have no word of a mechanism that is gone. No
   comment begins with "The same", which cannot be read alone.
 
 To see it fail: include "sql/arguments.h" in src/shmem/lanes.c, or call something of
-it; leave the version script out of the Makefile; call a function otherwise that
+it, there or in cluster; leave the version script out of src/library.mk; call a function otherwise that
 test/upgrade names; write a longer line; write "Lane locked." over a function; write of what
 nobody does, or of a feed; move a row of the table of layers.
 """
@@ -33,6 +34,10 @@ RETIRED = re.compile(r"\b(replenish\w*|feeds?|starv(?:ed|ing)|unwritten|treaps?)
 # What an Assert says, and is checked.
 CONTRACT = re.compile(r"(?:[.:?!]|/\*)\s+((?:The )?(?:Partition|Creation lock|Entry|Lane|Table|Directory|Lock|List|Place)"
                       r"(?: is)? (?:locked|held)(?: exclusively)?)\.")
+
+# The libraries, and symbols that each has of its own.
+ENGINE, PROXY = "pgfairq.so", "cluster/pgfairq_cluster.so"
+BOTH = ("Pg_magic_func", "_PG_init")
 
 # What is beyond, and why: "file: function()" or a file.
 ALLOWED = {
@@ -61,9 +66,14 @@ def read(path):
 
 
 def layers():
-    """The files of the table of layers, in its order."""
-    rows = re.findall(r"^\| `(\w+)/`[^|]* \| ([^|]*) \|", read("src/README.md"), re.M)
-    return ["src/%s/%s" % (folder, name) for folder, names in rows for name in re.findall(r"`(\w+\.c)`", names)]
+    """The files of the tables of layers, in their order: first those of a proxy."""
+    rows = [(above + folder, names) for page, above in (("cluster/README.md", ""), ("src/README.md", "src/"))
+            for folder, names in re.findall(r"^\| `(\w+)/`[^|]* \| ([^|]*) \|", read(page), re.M)]
+    return ["%s/%s" % (folder, name) for folder, names in rows for name in re.findall(r"`(\w+\.c)`", names)]
+
+
+def tree_files(pattern):
+    return [path for folder in ("src", "cluster") for path in glob.glob(folder + pattern, recursive=True)]
 
 
 def upwards(pairs, order):
@@ -72,41 +82,45 @@ def upwards(pairs, order):
 
 
 def calls():
-    """(user, definer) of object files, by symbols."""
+    """(user, definer) of object files, by symbols, but for what both libraries have."""
     defined, needed = {}, []
-    for path in glob.glob("src/**/*.o", recursive=True):
+    for path in tree_files("/**/*.o"):
         if not os.path.exists(path[:-2] + ".c"):
             continue
         output = subprocess.run(["nm", path], stdout=subprocess.PIPE, check=True, text=True).stdout
         for words in map(str.split, output.splitlines()):
-            if words[-2] in "TDBRC":
+            if words[-2] in "TDBRC" and words[-1] not in BOTH:
                 defined[words[-1]] = path
             elif words[-2] == "U":
                 needed.append((path, words[-1]))
     return {(user[:-2] + ".c", defined[symbol][:-2] + ".c") for user, symbol in needed if symbol in defined}
 
 
-def symbols():
-    output = subprocess.run(["nm", "-D", "--defined-only", "pgfairq.so"], stdout=subprocess.PIPE,
+def symbols(library):
+    output = subprocess.run(["nm", "-D", "--defined-only", library], stdout=subprocess.PIPE,
                             check=True, text=True).stdout
     return [line.split()[2] for line in output.splitlines()]
 
 
-def exported():
-    ours = re.compile(r"Pg_magic_func|_PG_init|(pg_finfo_)?fairq_\w+|launcher_main|database_worker_main|node_probe_main|queue_reader_main")
-    return [symbol for symbol in symbols() if not ours.fullmatch(symbol)]
+def exported(library, workers):
+    ours = re.compile(r"Pg_magic_func|_PG_init|(pg_finfo_)?fairq_\w+|" + workers)
+    return ["%s: %s" % (library, symbol) for symbol in symbols(library) if not ours.fullmatch(symbol)]
 
 
 def retired():
-    """What a script of a released version names and the library has not."""
-    there = set(symbols())
+    """What a script of a released version names and its library has not. A proxy's that does not
+    name the library of a node is of when there was no other."""
+    there = {library: set(symbols(library)) for library in (ENGINE, PROXY)}
     scripts = sorted(glob.glob("test/upgrade/pgfairq*--*.sql"))
-    named = [(script, symbol) for script in scripts
-             for symbol in re.findall(r"'MODULE_PATHNAME', '(\w+)'", read(script))]
+    named = []
+    for script in scripts:
+        own = PROXY if "'$libdir/pgfairq'" in read(script) else ENGINE
+        named += [(script, own if place == "MODULE_PATHNAME" else ENGINE, symbol)
+                  for place, symbol in re.findall(r"'(MODULE_PATHNAME|\$libdir/pgfairq)', '(\w+)'", read(script))]
     if len(named) < 60 * len(scripts) or not scripts:
         return ["test/upgrade: no scripts that name functions"]
-    return ["%s: %s" % (script, symbol) for script, symbol in named
-            if symbol not in there or "pg_finfo_" + symbol not in there]
+    return ["%s: %s" % (script, symbol) for script, library, symbol in named
+            if not {symbol, "pg_finfo_" + symbol} <= there[library]]
 
 
 def too_long(sources):
@@ -161,7 +175,7 @@ def prose(path):
 
 
 def words_of_pages(words):
-    pages = ["README.md", "src/README.md"] + sorted(glob.glob("doc/*.md"))
+    pages = ["README.md", "src/README.md", "cluster/README.md"] + sorted(glob.glob("doc/*.md"))
     return ["%s:%d: %s" % (path, line, word)
             for path in pages for line, text in prose(path) for word in words.findall(text)]
 
@@ -174,22 +188,25 @@ def glossary():
 
 def main():
     os.chdir(sys.argv[1])
-    sources = glob.glob("src/**/*.[ch]", recursive=True)
-    includes = [(path, "src/" + name) for path in sources
+    sources = tree_files("/**/*.[ch]")
+    includes = [(path, place) for path in sources
                 for name in re.findall(r'^#include "(.*)"', read(path), re.M)
-                if os.path.exists("src/" + name)]
+                for place in ("src/" + name, name) if os.path.exists(place) and place != "src/engine.h"]
     pairs = calls()
     if len(includes) < 100 or len(pairs) < 100:
         print("Bail out! This is no tree of ours that has been built.")
         return 1
     table = layers()
     folders = {path: number for number, path in enumerate(dict.fromkeys(map(os.path.dirname, table)))}
-    none("the table of layers has each file once", sorted(set(glob.glob("src/*/*.c")) ^ set(table)) +
+    none("the table of layers has each file once", sorted(set(glob.glob("src/*/*.c") + glob.glob("cluster/*.c")) ^ set(table)) +
          ["%s is there twice" % path for path in set(table) if table.count(path) > 1])
     none("includes go down the folders", upwards([tuple(map(os.path.dirname, pair)) for pair in includes], folders))
     none("calls go down the table of layers", upwards(pairs, {path: number for number, path in enumerate(table)}))
-    none("the library exports only what the server calls", exported())
-    none("it has every function that the SQL of a released version names", retired())
+    none("no library calls the other one by a symbol",
+         ["%s -> %s" % pair for pair in pairs if len({path.split("/")[0] for path in pair}) > 1])
+    none("the libraries export only what the server calls",
+         exported(ENGINE, "(launcher|database_worker|queue_reader)_main") + exported(PROXY, "node_probe_main"))
+    none("they have every function that the SQL of a released version names", retired())
     lines, wide, files, functions, parameters = too_long(sources)
     none("no line is wider than %d columns" % COLUMNS, lines)
     none("no comment is wider than %d columns" % COMMENT_COLUMNS, wide)

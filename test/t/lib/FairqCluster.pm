@@ -43,6 +43,8 @@ sub fairq_proxy
 	my $conf = "pgfairq.node_timeout = 60s\n" . ($params{conf} // '');
 	my $proxy = fairq_node($name, preload => 0, %params, conf => $conf);
 
+	# A session there keeps its connections to nodes.
+	$proxy->{fairq_keeps_none} = 1;
 	sql($proxy, 'CREATE EXTENSION pgfairq_cluster CASCADE');
 	return $proxy;
 }

@@ -7,7 +7,9 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use FairqConnection;
 use IPC::Run;
+use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -16,12 +18,15 @@ use Time::HiRes qw(time usleep);
 our @EXPORT = qw(
   fairq_node
   sql
+  answer_of
   rows
   column
   error_of
   refused
   session
   wait_for
+  wait_for_answer
+  crash_of
   wait_for_crash_restart
   start_after_kill
   nothing_swept
@@ -34,6 +39,19 @@ our @EXPORT = qw(
 
 # The encoding of a new cluster follows the locale, and the tests have more than ASCII.
 $ENV{LANG} //= 'C.UTF-8';
+
+# FAIRQ_DATA: where servers have their data, if not beside the logs. Other files of tests
+# are not there: libraries may not be loaded from it.
+if ($ENV{FAIRQ_DATA})
+{
+	no warnings 'redefine';
+	my $new = \&PostgreSQL::Test::Cluster::new;
+
+	*PostgreSQL::Test::Cluster::new = sub {
+		local $PostgreSQL::Test::Utils::tmp_check = $ENV{FAIRQ_DATA};
+		return $new->(@_);
+	};
+}
 
 # A running node with the library preloaded and the extension in database
 # postgres.  Parameters: conf (lines of postgresql.conf), preload (0: not
@@ -70,18 +88,34 @@ sub init_node
 	my ($initdb) = grep { -x } map { "$_/initdb" } split /:/, $ENV{PATH};
 
 	local $ENV{FAIRQ_INITDB} = $initdb;
-	local $ENV{FAIRQ_TEMPLATE} = "$PostgreSQL::Test::Utils::tmp_check/initdb-template";
+	local $ENV{FAIRQ_TEMPLATE} = ($ENV{FAIRQ_DATA} || $PostgreSQL::Test::Utils::tmp_check) . '/initdb-template';
 	local $ENV{PATH} = "${dir}bin:$ENV{PATH}";
 	$node->init(%params);
 	return;
+}
+
+# The exit code, the output and the errors of psql with a script, in a session of its own.
+# A psql is started only for what needs one (FairqConnection.pm).
+sub answer_of
+{
+	my ($node, $sql, $db, %params) = @_;
+	my @answer = FairqConnection::run_script($node, $db // 'postgres', $sql, $params{verbose});
+
+	@answer = $node->psql($db // 'postgres', $params{verbose} ? "\\set VERBOSITY verbose\n$sql" : $sql)
+	  unless @answer;
+	return @answer;
 }
 
 # The output of a script in a session of its own; dies on an error.
 sub sql
 {
 	my ($node, $sql, $db) = @_;
+	my ($ret, $out, $err) = answer_of($node, $sql, $db);
 
-	return $node->safe_psql($db // 'postgres', $sql);
+	die(($ret == 2 ? 'connection error' : 'error running SQL') . ": '$err'\nin database '" . ($db // 'postgres') . "' with sql '$sql'")
+	  if $ret;
+	print "#### Begin standard error\n$err\n#### End standard error\n" if $err ne '';
+	return $out;
 }
 
 # What it returns as a list of rows, each a list of columns.
@@ -105,8 +139,7 @@ sub column
 sub error_of
 {
 	my ($node, $sql, $db) = @_;
-	my ($ret, $out, $err) =
-	  $node->psql($db // 'postgres', "\\set VERBOSITY verbose\n$sql");
+	my ($ret, $out, $err) = answer_of($node, $sql, $db, verbose => 1);
 
 	my ($state, $message) = $err =~ /(?:ERROR|FATAL):  (\w{5}): (.*)/;
 	my ($hint) = $err =~ /^HINT:  (.*)/m;
@@ -139,19 +172,49 @@ sub session
 }
 
 # Ask until the answer is true.  A time-out answers false; what is waited for
-# is always a condition, never an amount of time.
+# is always a condition, never an amount of time.  Questions come at longer and longer
+# intervals, a fifth of a second at most.
 sub wait_for
 {
 	my ($condition, $seconds) = @_;
 	my $deadline =
 	  time() + ($seconds // $PostgreSQL::Test::Utils::timeout_default);
+	my $pause = 10_000;
 
 	while (1)
 	{
 		return 1 if $condition->();
 		return 0 if time() > $deadline;
-		usleep(20_000);
+		usleep($pause);
+		$pause = min($pause * 1.5, 200_000);
 	}
+}
+
+# Ask a server until it answers this, 't' if it is not said what. Errors are no answer.
+sub wait_for_answer
+{
+	my ($node, $sql, $answer) = @_;
+	my ($out, $err);
+
+	return 1
+	  if wait_for(
+		sub {
+			(undef, $out, $err) = answer_of($node, $sql);
+			return $out eq ($answer // 't') && $err eq '';
+		});
+	diag("$sql\nanswers '$out' to the end, not '" . ($answer // 't') . "'\n$err");
+	return 0;
+}
+
+# Kill a process of the server, which ends all others and starts again.
+sub crash_of
+{
+	my ($node, $pid) = @_;
+	my $offset = -s $node->logfile;
+
+	kill 9, $pid or die "there is no process $pid: $!";
+	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $offset);
+	return;
 }
 
 # Wait until a server that ends all its processes after a crash takes
@@ -162,9 +225,8 @@ sub wait_for_crash_restart
 
 	return wait_for(
 		sub {
-			my ($ret, $out, $err) = $node->psql('postgres',
-				"SELECT pg_postmaster_start_time() IS NOT NULL AND NOT pg_is_in_recovery()"
-			);
+			my ($ret, $out, $err) = answer_of($node,
+				"SELECT pg_postmaster_start_time() IS NOT NULL AND NOT pg_is_in_recovery()");
 			return $ret == 0 && $out eq 't';
 		});
 }
@@ -206,7 +268,7 @@ sub wait_event_of
 {
 	my ($node, $type, $who, $number) = @_;
 
-	return $node->poll_query_until('postgres',
+	return wait_for_answer($node,
 		"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = '$type' AND pid <> pg_backend_pid() AND ($who)",
 		$number // 1);
 }

@@ -167,8 +167,7 @@ sub open_gate
 # A relay is on its way through the gate.
 sub stopped_at_gate
 {
-	return $target->poll_query_until('postgres',
-		"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%fairq_relay.take%' AND pid <> pg_backend_pid())");
+	return wait_for_answer($target, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%fairq_relay.take%' AND pid <> pg_backend_pid())");
 }
 
 1;

@@ -1,5 +1,5 @@
-# The load of test/load/faults.py: start it, tell it what to do, and have it
-# judged.
+# The load of test/load/commanded.py: start it, tell it what to do, and have it
+# judged.  And that of test/load/stress.py, which does all by itself.
 
 package FaultLoad;
 
@@ -20,9 +20,9 @@ sub new
 
 	$self->{process} = IPC::Run::start(
 		[
-			python_program('faults.py'),
+			python_program('commanded.py'),
 			'--conninfo' => $connstr,
-			'--directory' => PostgreSQL::Test::Utils::tempdir(),
+			'--work' => PostgreSQL::Test::Utils::tempdir(),
 			@arguments
 		],
 		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err},
@@ -76,26 +76,64 @@ sub finish
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	note("$name: " . JSON::PP->new->canonical->encode($r));
 	is_deeply($r->{broken}, [], "$name: no client broke down");
-	cmp_ok($r->{known_acked}, '>', 50, "$name: $r->{known_produced} tasks that are known to be committed");
-	cmp_ok($r->{intervals}, '>', 50, "$name: $r->{intervals} leases looked at");
-	my %what = (
-		enqueue_lost => 'committed tasks that are not there',
-		enqueued_twice => 'tasks enqueued twice',
-		unfinished => 'committed tasks without a result',
-		finished_twice => 'tasks with two results',
-		from_nowhere => 'results of tasks that were not committed',
-		ack_lost => 'committed acks without a result',
-		left => 'tasks that are left in the queue',
-		two_holders => 'tasks with two live leases',
-		swept => 'queues whose tasks the sweep found',
-		violations => 'other wrong answers');
+	cmp_ok($r->{'known to be acknowledged'}, '>', 50, "$name: $r->{'known to be enqueued'} tasks that are known to be committed");
+	cmp_ok($r->{'claims held'}, '>', 50, "$name: $r->{'claims held'} leases looked at");
+	judged($r, $name, %expected);
+	my %what = (left => 'tasks that are left in the queue', swept => 'queues whose tasks the sweep found');
 	foreach my $key (sort keys %what)
 	{
-		next if $expected{$key};
 		is($r->{$key}, 0, "$name: no $what{$key}")
 		  or diag(join "\n", @{ $r->{examples}{$key} });
 	}
 	return $r;
+}
+
+# Run stress.py for so long, with more arguments.  What must hold; the report is returned for
+# the rest.
+sub stress
+{
+	my ($node, $name, $seconds, @arguments) = @_;
+	my ($out, $err) = ('', '');
+
+	IPC::Run::run(
+		[
+			python_program('stress.py'),
+			'--conninfo' => $node->connstr('postgres'),
+			'--work' => PostgreSQL::Test::Utils::tempdir(),
+			'--seconds' => $seconds,
+			@arguments
+		],
+		'>', \$out, '2>', \$err,
+		IPC::Run::timeout($seconds + 180));
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($?, 0, "$name: the load ran to its end") or diag($err);
+	note($out);
+	my $r = eval { decode_json($out) } or die "no report: $@\n$out\n$err";
+	is_deeply($r->{broken}, [], "$name: no client broke down");
+	judged($r, $name);
+	is($r->{left}, 0, "$name: the drain found every task ($r->{drained})") or diag(join "\n", @{ $r->{left_rows} });
+	return $r;
+}
+
+# What the judge (test/load/judge.py) says: nothing is wrong but what is expected.
+sub judged
+{
+	my ($r, $name, %expected) = @_;
+	my %what = (
+		lost => 'committed tasks or acks that are not there',
+		doubled => 'tasks enqueued or ended twice, or in two hands',
+		nowhere => 'tasks that were not committed',
+		broken => 'leases that ended too early, or results that are not of their task',
+		errors => 'other wrong answers');
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	foreach my $key (sort keys %what)
+	{
+		next if $expected{$key};
+		my ($number, @lines) = @{ $r->{wrong}{$key} };
+		is($number, 0, "$name: no $what{$key}") or diag(join "\n", @lines);
+	}
+	return;
 }
 
 1;

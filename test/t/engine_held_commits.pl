@@ -1,0 +1,66 @@
+# What others do with a task whose transaction has committed for all to see, but has not
+# carried out yet what it owes for it: its commit is held up there (lib/held_commit.c), so
+# each of these is met every time.
+#
+# Shown: of all pairs of what may happen to a task, by functions or SQL, the second while the
+# first is held up (load/pairs.py): each task ends once, and counts are true afterwards.
+# Whoever awaits a task is told of its end also where SQL has moved its row.
+#
+# Seen to fail without these guards:
+# - pending_settled_gone(): DELETE, then an ack, a nack or a release (race 31);
+# - row_reader_wait_writer(), in row_reader_task_wait(): a change of group, then a cancel; in
+#   the trigger: a change of the row, then a DELETE (race 32);
+# - leases_task_written(): that it tells the lease of before from one of the new row: a change
+#   of group, then a pop (race 30); that the lease joins the group where the task is now;
+# - promote_entry(): make ready what is leased: a task that SQL has put off;
+# - end_lease(): tell nobody where the row had gone: whoever awaits it.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my $hold = "$dir/hold";
+# An installation of its own, as make check has, has no headers of the server.
+chomp(my $includes = $ENV{FAIRQ_INCLUDES} // qx(pg_config --includedir-server));
+
+system_or_bail($ENV{CC} // 'cc', '-shared', '-fPIC', '-O', "-I$includes", '-o', "$dir/held_commit.so", "$FindBin::RealBin/lib/held_commit.c");
+my $node = fairq_node('held_commits', conf => "max_connections = 20\n");
+$node->stop;
+{
+	local $ENV{FAIRQ_HOLD} = $hold;
+	$node->start;
+}
+
+foreach my $queue ('addressed', 'overflow', 'limited', 'durable', 'subgroups')
+{
+	my $out = '';
+
+	IPC::Run::run([ python_program('pairs.py'), $node->connstr('postgres'), '--module', "$dir/held_commit.so", '--hold', $hold, '--queue', $queue ],
+		'>&', \$out);
+	like($out, qr/^\d{3} pairs, 0 wrong$/, "$queue: each task ends once, and is counted once") or diag($out);
+}
+
+# Its row is in no place any more when its last attempt fails: it is dead.
+my $one = session($node);
+my $other = session($node);
+
+sub told { return $one->safe($_[0]); }
+
+told("SELECT fairq.create_queue('awaited', lease => '1 h')");
+my $id = told("SELECT fairq.enqueue('awaited', '1')");
+my $receipt = told("SELECT receipt FROM fairq.claim('awaited', 1)");
+
+$other->send("SELECT (fairq.await('awaited', $id, '1 h')).state");
+ok(wait_event_of($node, 'Extension', "query LIKE '%fairq.await%'"), 'a session awaits a task');
+told("UPDATE fairq.q_awaited SET state = 's', run_at = now() + '1 day', address = NULL WHERE id = $id");
+is(told("SELECT fairq.nack('$receipt', final => true)"), 't', 'SQL has moved its row, and its last attempt fails');
+is_deeply([ $other->ended_with ], [ 'dead', '' ], 'it is told that the task is dead');
+done_testing();
