@@ -116,6 +116,8 @@ SELECT state FROM fairq.await('res', :id, '0');
 SELECT fairq.ack(receipt, '2') FROM fairq.claim('res');
 SELECT (fairq.await('res', fairq.enqueue('res', '13'), '0')).state;
 SELECT pg_temp.try('SELECT fairq.await(''res'', fairq.enqueue(''res'', ''14''))') ~ '^25001';
+-- However short: what it answers does not go by how long the first look takes.
+SELECT pg_temp.try('SELECT fairq.await(''res'', fairq.enqueue(''res'', ''14''), ''1 microsecond'')') ~ '^25001';
 -- What a savepoint takes back has not ended.
 BEGIN;
 SAVEPOINT s;
