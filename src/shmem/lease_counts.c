@@ -87,20 +87,24 @@ leases_leave_groups(int queue)
 }
 
 /*
- * A task was removed, not by who has it leased: it is not counted any more.
- * If it is leased it is not counted now, and its lease will not count it again
- * when it ends, whatever it ends with.  Called at commit; never fails.
+ * A task was removed from its place, not by who has it leased: it is not
+ * counted there any more.  was is the token of the lease that the task had when
+ * its row was removed (0: none).  If it still has that, it is not counted now,
+ * and its lease will not count it again when it ends, whatever it ends with.
+ *
+ * Called at commit, when there may be another row of the task, which may have
+ * been claimed already, as in leases_task_written.  Never fails.
  */
 void
-leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
+leases_task_removed(int queue, int64 task, uint64 was, TaskCount in)
 {
 	Partition  *partition;
 	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
-	if (lease == NULL)
-		groups_count(group, overflow, -1);
-	else
+	if (lease != NULL && lease->token == was)
 		lease->counted = false;
+	else
+		groups_count(in.group, in.overflow, -1);
 	unlock_partition(partition);
 }
 

@@ -88,7 +88,9 @@ typedef struct Lease
 	uint32		wheel_next;		/* next and previous in its list of the
 								 * wheel; NO_ENTRY: none */
 	uint32		wheel_prev;
-	uint16		wheel_slot:15;
+	uint16		wheel_slot:14;
+	uint16		met:1;			/* a claim has met its row elsewhere than it
+								 * was granted */
 	uint16		excused:1;		/* it has no session, was restored after a
 								 * restart and not extended since; or its
 								 * claim was rolled back */
@@ -472,6 +474,7 @@ enter_lease(Partition *partition, uint32 hash, uint32 number, const LeaseInfo *i
 	lease->deadline = info->deadline;
 	lease->tid = info->tid;
 	lease->queue = info->queue;
+	lease->met = false;
 	lease->excused = info->excused;
 	lease->partition = hash % PARTITIONS;
 	lease->state = LEASE_HELD;

@@ -73,6 +73,17 @@ new_token(void)
 }
 
 /*
+ * A claim has met the row of a leased task.  If that has moved, whoever moved
+ * it may not have told the lease yet.
+ */
+static void
+meet(Lease *lease, const ItemPointerData *tid)
+{
+	lease->met |= !ItemPointerEquals(&lease->tid, unconstify(ItemPointerData *, tid));
+	lease->tid = *tid;
+}
+
+/*
  * Grant a lease on a task, if it has none.
  *
  * The caller sets the lease's queue, task, enqueued_at (as the row has it),
@@ -111,7 +122,7 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 		 * UPDATE with SQL, its entry that led here was the only one; whoever
 		 * gives the lease back offers the row from here (race 12).
 		 */
-		lease_entries[number].tid = info->tid;
+		meet(&lease_entries[number], &info->tid);
 		unlock_partition(partition);
 		return LEASE_BUSY;
 	}
@@ -188,7 +199,7 @@ leases_seen(int queue, int64 task, const ItemPointerData *tid)
 	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
 	if (lease != NULL)
-		lease->tid = *tid;
+		meet(lease, tid);
 	unlock_partition(partition);
 	return lease != NULL;
 }
@@ -265,7 +276,9 @@ typedef enum SettleIf
  * deadline stays, so it is found again when the wheel is turned, and expires
  * if it is not settling any more (race 5).
  *
- * Returns whether it has; *info is set only then.  queue counts with
+ * Returns whether it has; *info is set only then, with a tid only if the row
+ * was there when the lease was granted, and was met nowhere else: who changes
+ * the row waits for its writer otherwise (race 32).  queue counts with
  * IF_OF_QUEUE only.
  */
 static inline bool
@@ -291,6 +304,8 @@ begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int que
 			wheel_schedule(partition, ref->entry);
 		}
 		copy_lease(ref->entry, info);
+		if (unlikely(lease->met))
+			ItemPointerSetInvalid(&info->tid);
 	}
 	unlock_partition(partition);
 	return held;

@@ -183,7 +183,7 @@ extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern bool leases_count_row(int queue, int64 task, LeaseInfo *lease);
 extern void leases_count_anew(int queue);
 extern void leases_leave_groups(int queue);
-extern void leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
+extern void leases_task_removed(int queue, int64 task, uint64 was, TaskCount in);
 extern bool leases_task_written(int queue, int64 task, uint64 was, TaskCount now,
 								TaskCount before);
 

@@ -558,11 +558,13 @@ extern bool class_shares_begin(ClassShares *shares, const double *weights,
 extern void class_shares_end(ClassShares *shares, const ClassTurn *turn, int served,
 							 double cost);
 
-/* transit_horizon.c: since when backends hold tasks in no lane, not leased */
+/* transit_horizon.c: what backends that commit or claim have yet to tell */
 extern Size transit_horizon_shmem_size(void);
 extern void transit_horizon_shmem_init(void *area, bool found);
 
 extern void transit_horizon_begins(TimestampTz since);
+extern void transit_horizon_commits(TransactionId top, TransactionId last);
+extern TransactionId transit_horizon_top(TransactionId xid, int *place);
 extern void transit_horizon_ends(void);
 extern TimestampTz transit_horizon_oldest(void);
 

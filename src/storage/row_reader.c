@@ -390,11 +390,20 @@ row_reader_wait_writer(HeapTuple tuple)
 {
 	static TransactionId ended = InvalidTransactionId;	/* the last one */
 	TransactionId writer = HeapTupleHeaderGetXmin(tuple->t_data);
+	TransactionId top;
+	int			place = 0;
 
 	if (writer == ended || !TransactionIdIsNormal(writer) ||
 		TransactionIdIsCurrentTransactionId(writer))
 		return;
 	XactLockTableWait(writer, NULL, NULL, XLTW_None);
+
+	/* It was a subtransaction: that of which it was one, and is not running. */
+	while (TransactionIdIsValid(top = transit_horizon_top(writer, &place)))
+	{
+		if (!TransactionIdIsInProgress(top))
+			XactLockTableWait(top, NULL, NULL, XLTW_None);
+	}
 	ended = writer;
 }
 
@@ -418,8 +427,7 @@ row_reader_task_wait(RowReader *row, int64 id, const ItemPointerData *hint)
 			case ROW_LIVE:
 				if (DatumGetInt64(row_value(row, COLUMN_ID)) != id)
 					return false;
-				if (hint == NULL ||
-					!ItemPointerEquals(unconstify(ItemPointerData *, hint), &row->tuple.t_self))
+				if (hint == NULL || !row_reader_is_where(row, hint))
 					row_reader_wait_writer(&row->tuple);
 				return true;
 			case ROW_GONE:

@@ -123,6 +123,16 @@ extern void row_reader_unlock(RowReader *reader);
 extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_task(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);
+
+/* Was the row read where a hint says? */
+static inline bool
+row_reader_is_where(RowReader *reader, const ItemPointerData *hint)
+{
+	ItemPointer at = unconstify(ItemPointerData *, hint);
+
+	return ItemPointerIsValid(at) && ItemPointerEquals(at, &reader->tuple.t_self);
+}
+
 extern void row_reader_wait_writer(HeapTuple tuple);
 extern bool row_reader_task_wait(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);

@@ -200,6 +200,8 @@ end_lease(LostLeases *leases, const LeaseInfo *lease, int settled)
 	if (durable_leases_busy(row->rel, info, lease))
 		return false;
 	status = row_reader_task(row, lease->task, &lease->tid);
+	if (status == ROW_LIVE && !row_reader_is_where(row, &lease->tid))
+		row_reader_wait_writer(&row->tuple);
 	if (status == ROW_LIVE && row_reader_is_placed(row))
 	{
 		/*
@@ -219,7 +221,7 @@ end_lease(LostLeases *leases, const LeaseInfo *lease, int settled)
 	else if (status != ROW_GONE && status != ROW_LIVE)
 		return false;
 	else
-		pending_settled_gone(settled);	/* or its row was moved with SQL */
+		pending_settled_gone(settled, true);	/* or its row was moved with SQL */
 	durable_leases_delete(row->rel, info, lease);
 	return true;
 }

@@ -372,6 +372,35 @@ placement_leaves(RowReader *row, bool expired)
 }
 
 /*
+ * A lease is settling, and ends with its task's row leaving its place: that
+ * row has read, and it is deleted or written next, or has been deleted.
+ *
+ * Where SQL has moved the row, the lease does not know where its task counts.
+ * If another transaction did that, it has told the lease, unless the row is in
+ * no place any more (race 31).  If this one did, it tells at the commit, when
+ * leases have ended: so the task counts until it is removed, as one that is not
+ * leased, behind what this transaction has noted for the move.
+ *
+ * May be called again if the row could not be written.
+ */
+void
+placement_leaves_lease(RowReader *row, const LeaseInfo *lease, int settled)
+{
+	TransactionId writer = HeapTupleHeaderGetXmin(row->tuple.t_data);
+	bool		gone = !row_reader_is_placed(row);
+
+	if (unlikely(TransactionIdIsCurrentTransactionId(writer)) && !gone)
+	{
+		row_reader_complete(row);
+		gone = (placement_group(row) != lease->group ||
+				row_is_null(row, COLUMN_ADDRESS) != lease->overflow);
+		if (gone)
+			placement_leaves(row, false);
+	}
+	pending_settled_gone(settled, gone);
+}
+
+/*
  * The lane that an address is in.  An address may come from a row that a user
  * wrote, so it is checked.
  */

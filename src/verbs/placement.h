@@ -57,6 +57,7 @@ extern void placement_first(RowReader *row, FairqAddress *address);
 extern uint32 placement_group(RowReader *row);
 extern void placement_uncharge(RowReader *row, const FairqAddress *address);
 extern void placement_leaves(RowReader *row, bool expired);
+extern void placement_leaves_lease(RowReader *row, const LeaseInfo *lease, int settled);
 extern bool placement_suspect(Placement *placement, RowReader *row, bool wait);
 extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);

@@ -57,7 +57,7 @@ settle_deleted(RowReader *row, EndedTasks *ended)
 	settled = (leased && leases_settle(&lease.ref, &lease));
 	if (settled)
 	{
-		pending_settled(&lease);
+		placement_leaves_lease(row, &lease, pending_settled(&lease));
 		durable_leases_delete(row->rel, info, &lease);
 		claimed_at = lease.started;
 	}
@@ -365,7 +365,10 @@ remove_revive_all(Relation rel, QueueInfo *info, const text *group)
 		if ((status == ROW_LIVE || status == ROW_OWN) &&
 			(group == NULL ||
 			 row_reader_same_text(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group)))
+		{
+			row_reader_wait_writer(&row.tuple);
 			revived += revive_task(&placement, &row);
+		}
 	}
 	row_scan_end(&scan);
 	row_reader_end(&row);

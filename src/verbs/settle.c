@@ -318,7 +318,6 @@ settle_row(Settlement *settlement, const LeaseInfo *lease, int settled)
 	RowReader  *row = &settlement->row;
 	QueueState *state = settlement->info->state;
 	bool		done = false;
-	bool		placed = true;
 
 	/* Rows of leases go before leases do: durable_restore.c relies on that. */
 	durable_leases_delete(settlement->rel, settlement->info, lease);
@@ -329,18 +328,19 @@ settle_row(Settlement *settlement, const LeaseInfo *lease, int settled)
 	while (!done && row_reader_task_wait(row, lease->task, &lease->tid))
 	{
 		CHECK_FOR_INTERRUPTS();
-		placed = row_reader_is_placed(row);
-		if (settlement->verb == SETTLE_RELEASE && !placed)
+		if (settlement->verb == SETTLE_RELEASE && !row_reader_is_placed(row))
 			return false;		/* moved with SQL */
-		if (settlement->verb == SETTLE_ACK)
-			done = row_writer_delete(row, true);
-		else if (settlement->verb == SETTLE_RELEASE && row_reader_has_expired(row))
-			done = end_expired(settlement, lease);
-		else if (settlement->verb == SETTLE_RELEASE && settlement->delay == 0)
+		if (settlement->verb == SETTLE_RELEASE && settlement->delay == 0 &&
+			!row_reader_has_expired(row))
 		{
 			put_back_at_place(row, lease->task, settled);
 			return true;
 		}
+		placement_leaves_lease(row, lease, settled);
+		if (settlement->verb == SETTLE_ACK)
+			done = row_writer_delete(row, true);
+		else if (settlement->verb == SETTLE_RELEASE && row_reader_has_expired(row))
+			done = end_expired(settlement, lease);
 		else if (settlement->verb == SETTLE_RELEASE)
 			done = put_back_later(row, settlement->delay, true);
 		else
@@ -348,8 +348,6 @@ settle_row(Settlement *settlement, const LeaseInfo *lease, int settled)
 	}
 	if (!done)
 		return false;
-	if (unlikely(!placed))
-		pending_settled_gone(settled);
 
 	/* Counts and figures: of what commits with this transaction. */
 	if (settlement->verb == SETTLE_ACK)
@@ -388,7 +386,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	bool		done = settle_row(settlement, lease, settled);
 
 	if (!done)
-		pending_settled_gone(settled);
+		pending_settled_gone(settled, true);
 	return done;
 }
 

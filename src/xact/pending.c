@@ -81,6 +81,12 @@ static bool phase_used[PENDING_PHASES];
 static void (*hooks[PENDING_MOMENTS][MAX_HOOKS]) (void);
 static int	hooks_count[PENDING_MOMENTS] = {0};
 
+/*
+ * The last subtransaction that has committed and has noted an action, or had a
+ * child that has.  InvalidTransactionId: none has.
+ */
+static TransactionId last_writer = InvalidTransactionId;
+
 /* What is owed is being done: nothing new may be noted. */
 static bool carrying_out PG_USED_FOR_ASSERTS_ONLY = false;
 
@@ -360,6 +366,7 @@ static void
 forget_actions(void)
 {
 	actions_count = 0;
+	last_writer = InvalidTransactionId;
 	memset(phase_used, 0, sizeof(phase_used));
 	call_hooks(PENDING_AT_END);
 	if (actions_size > 16384)
@@ -497,7 +504,8 @@ prepare_actions(void)
  *
  * Before the commit the time is noted from which on tasks are in our hands
  * (race 14): whoever sees the rows as committed before they are offered knows
- * then why they are in no window.
+ * then why they are in no window.  So are the ids of subtransactions that wrote
+ * some, for whoever waits for what is owed for these (race 32).
  */
 static void
 pending_xact_callback(XactEvent event, void *arg)
@@ -546,10 +554,28 @@ pending_xact_callback(XactEvent event, void *arg)
 			call_hooks(PENDING_BEFORE_COMMIT);
 			/* FALLTHROUGH */
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-			if (actions_count > 0)
-				transit_horizon_begins(GetCurrentStatementStartTimestamp());
+			if (actions_count == 0)
+				break;
+			transit_horizon_begins(GetCurrentStatementStartTimestamp());
+			if (unlikely(TransactionIdIsValid(last_writer)))
+				transit_horizon_commits(GetTopTransactionId(), last_writer);
 			break;
 	}
+}
+
+/*
+ * A subtransaction is about to commit.  Ids ascend, but one whose child has
+ * written has a lower id than that.
+ */
+static void
+note_writer(SubTransactionId subid)
+{
+	TransactionId xid = GetCurrentTransactionIdIfAny();
+
+	if (TransactionIdIsValid(xid) &&
+		actions_count > 0 && actions[actions_count - 1].subid >= subid &&
+		(!TransactionIdIsValid(last_writer) || TransactionIdPrecedes(last_writer, xid)))
+		last_writer = xid;
 }
 
 /*
@@ -580,8 +606,11 @@ pending_subxact_callback(SubXactEvent event, SubTransactionId subid,
 			end_carrying_out();
 			break;
 
-		case SUBXACT_EVENT_START_SUB:
 		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+			note_writer(subid);
+			break;
+
+		case SUBXACT_EVENT_START_SUB:
 			break;
 	}
 }

@@ -267,20 +267,21 @@ pending_released(int settled, Lane *lane, const FairqAddress *address, int64 tas
 }
 
 /*
- * The lease ends, and its row is gone, or was not in its place any more:
+ * The lease ends, and (gone) its row is gone, or was not in its place any more:
  * another transaction has done that, which counts the task off when it carries
- * out its actions.  Its commit is seen before that.  So the lease counts the
- * task until then (leases_task_removed), and counts it again as it ends, as one
- * whose task is given back (race 31).
+ * out its actions; or this one has (placement_leaves_lease).  Its commit is
+ * seen before that.  So the lease counts the task until then
+ * (leases_task_removed), and counts it again as it ends, as one whose task is
+ * given back (race 31).
  */
 void
-pending_settled_gone(int settled)
+pending_settled_gone(int settled, bool gone)
 {
 	PendingAction *action = pending_action(settled);
 
 	Assert(action != NULL);
 	Assert(action->kind == &settled_lease);
-	pending_data(action, PendingSettled)->gone = true;
+	pending_data(action, PendingSettled)->gone = gone;
 }
 
 /*

@@ -68,7 +68,7 @@ typedef struct PendingTask
 	QueueState *queue;
 	int64		task;			/* 0: several, which are not looked up */
 	uint64		lease;			/* token of the one that it had when it was
-								 * written; 0: none */
+								 * written or removed; 0: none */
 	TaskCount	in;
 	TaskCount	before;			/* before it was changed with SQL */
 	int			n;
@@ -178,8 +178,8 @@ remove_task(PendingAction *action)
 
 	/* Only orders by groups count what these have. */
 	if (queue->classes > 1)
-		leases_task_removed(queue_state_number(queue), removed->in.group, removed->task,
-							removed->in.overflow);
+		leases_task_removed(queue_state_number(queue), removed->task, removed->lease,
+							removed->in);
 }
 
 /*
@@ -570,6 +570,15 @@ pending_overflow_unread(QueueState *queue, int class, uint32 group, int64 task)
 	unread->task = task;
 }
 
+/* The token of the lease that a task has; 0: it has none. */
+static uint64
+token_of(QueueState *queue, int64 task)
+{
+	LeaseInfo	lease;
+
+	return leases_find(queue_state_number(queue), task, &lease) ? lease.ref.token : 0;
+}
+
 /*
  * A task is being removed from its place, but not by the backend that has
  * leased it, if one has.  It counts until the commit.  Its group gets back
@@ -586,6 +595,7 @@ pending_removed(QueueState *queue, int class, uint32 group, int64 task, bool of_
 	Assert(task != 0);
 	removed->queue = queue;
 	removed->task = task;
+	removed->lease = token_of(queue, task);
 	removed->in.group = group;
 	removed->n = 1;
 	removed->in.overflow = of_overflow;
@@ -608,7 +618,6 @@ pending_row_written(QueueState *queue, uint32 group, int64 task, bool of_overflo
 					int removed)
 {
 	PendingAction *before;
-	LeaseInfo	lease;
 	bool		fold = folding();
 	int		   *hint = &written_hints[group % FOLD_HINTS];
 	PendingAction *found = fold ? pending_find(*hint, &written_task) : NULL;
@@ -627,7 +636,7 @@ pending_row_written(QueueState *queue, uint32 group, int64 task, bool of_overflo
 	written = pending_new(written_task, PendingTask);
 	written->queue = queue;
 	written->task = fold ? 0 : task;
-	written->lease = leases_find(queue_state_number(queue), task, &lease) ? lease.ref.token : 0;
+	written->lease = token_of(queue, task);
 	written->in.group = group;
 	written->n = 1;
 	written->in.overflow = of_overflow;

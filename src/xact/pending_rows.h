@@ -73,7 +73,7 @@ extern int	pending_settled(const LeaseInfo *lease);
 extern void pending_released(int settled, Lane *lane, const FairqAddress *address,
 							 int64 task);
 extern bool pending_settled_ends(int queue, int64 task, int outcome);
-extern void pending_settled_gone(int settled);
+extern void pending_settled_gone(int settled, bool gone);
 extern void pending_not_settled(int settled);
 
 /* pending_groups.c: what groups have, and what they may have */

@@ -2,6 +2,7 @@
 
 The first has committed for all to see, and has not carried out yet what it owes (held_commit.c of
 test/t/lib holds it up there).  The second is done meanwhile, or waits for the first.  Then both end.
+Or (WAYS) the first was done in a savepoint, or both are done in one transaction.
 Each pair has a queue of its own.  Checked for each: what the views count is what the tasks are; each
 task can be worked on to its end, once; and nothing is counted when all are gone.
 """
@@ -18,14 +19,15 @@ ROW = {
     "DELETE": "DELETE FROM fairq.q_q WHERE id = {id}",
     "payload": "UPDATE fairq.q_q SET payload = '3' WHERE id = {id}",
     "group": "UPDATE fairq.q_q SET group_key = 'b' WHERE id = {id}",
+    "again": "WITH was AS (DELETE FROM fairq.q_q WHERE id = {id} RETURNING *) INSERT INTO fairq.q_q SELECT * FROM was",
     "later": "UPDATE fairq.q_q SET state = 's', run_at = now() + '1 day', address = NULL WHERE id = {id}",
     "cancel": "SELECT fairq.cancel('q', {id})",
     "purge": "SELECT fairq.purge('q')",
     "purge_group": "SELECT fairq.purge_group('q', 'a')",
+    "claim": "SELECT fairq.claim('q', 2)",
 }
 WAITING = {
     **ROW,
-    "claim": "SELECT fairq.claim('q', 2)",
     "pop": "SELECT fairq.pop('q', 1)",
     "enqueue": "SELECT fairq.enqueue('q', '5', group_key => 'a')",
     "replace": "SELECT fairq.enqueue('q', '6', group_key => 'b', unique_key => 'k', on_duplicate => 'replace')",
@@ -39,6 +41,8 @@ LEASED = {
     "release": "SELECT fairq.release('{receipt}')",
     "release_later": "SELECT fairq.release('{receipt}', delay => '1 h')",
     "extend": "SELECT fairq.extend('{receipt}')",
+    "expire": "SELECT fairq.extend('{receipt}', '1 microsecond'); SELECT pg_sleep(.11); SELECT fairq.maintain('q')",
+    "revive": "SELECT fairq.revive_all('q'); COMMIT; SELECT fairq.claim('q', 5)",
     "progress": "SELECT fairq.set_progress('{receipt}', '1')",
     "replace": "SELECT fairq.enqueue('q', '6', group_key => 'b', unique_key => 'k', on_duplicate => 'replace')",
 }
@@ -49,6 +53,12 @@ QUEUES = {
     "limited": ("", "SELECT fairq.set_group_defaults('q', max_leased => 1)"),
     "durable": (", durable_leases => true, keep_done => '1 h'", "SELECT 1"),
     "subgroups": (", subgroups => true", "SELECT fairq.set_subgroup_defaults('q', max_leased => 1)"),
+}
+# How the first of a pair is sent, or both are.
+WAYS = {
+    "held": "{first}",
+    "savepoint": "BEGIN; SAVEPOINT s; {first}; RELEASE s; COMMIT",
+    "together": "BEGIN; {first}; {second}; COMMIT",
 }
 GONE = """SELECT count(*) FROM fairq.leases l WHERE queue = 'q'
   AND NOT EXISTS (SELECT FROM fairq.tasks('q') t WHERE t.id = l.id AND t.state = 'leased')"""
@@ -83,6 +93,14 @@ class Pairs:
             return None
         return "views %s %s, tasks %s %s" % (said, groups, tuple(total.values()), truth)
 
+    def lasting_difference(self):
+        """The worker may be at it: a task that it gives back is counted twice for a moment."""
+        for _ in range(20):
+            if (found := self.difference()) is None:
+                return None
+            time.sleep(.05)
+        return found
+
     def queue(self, leased):
         """A queue with three tasks of a group, the first with a key.  Returns its id, and its receipt."""
         settings, limits = QUEUES[self.options.queue]
@@ -105,18 +123,20 @@ class Pairs:
             os.unlink(held)
         open(self.options.hold, "w").close()
         connection.pgconn.send_query(statement.encode())
-        while not os.path.exists(held):
+        while not os.path.exists(held) and self.busy(connection.pgconn):
             time.sleep(.001)
+
+    @staticmethod
+    def busy(pgconn):
+        pgconn.consume_input()
+        return pgconn.is_busy()
 
     def send(self, connection, statement):
         """Until it has ended, or waits for a lock."""
-        pgconn = connection.pgconn
-        pgconn.send_query(statement.encode())
-        pgconn.consume_input()
-        while pgconn.is_busy() and not self.one("SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s",
-                                                connection.info.backend_pid):
+        connection.pgconn.send_query(statement.encode())
+        while self.busy(connection.pgconn) and not self.one(
+                "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s", connection.info.backend_pid):
             time.sleep(.001)
-            pgconn.consume_input()
 
     @staticmethod
     def ended(connection):
@@ -135,16 +155,21 @@ class Pairs:
 
     def pair(self, leased, first, second):
         task, receipt = self.queue(leased)
-        verbs = LEASED if leased else WAITING
-        self.hold(self.slow, verbs[first].format(id=task, receipt=receipt))
-        self.send(self.other, verbs[second].format(id=task, receipt=receipt))
-        os.unlink(self.options.hold)
-        what = "%s: %s, then %s" % ("leased" if leased else "waiting", first, second)
+        way = self.options.way
+        statements = {n: (LEASED if leased else WAITING)[verb].format(id=task, receipt=receipt)
+                      for n, verb in (("first", first), ("second", second))}
+        what = "%s %s: %s, then %s" % ("leased" if leased else "waiting", way, first, second)
+        if way == "together":
+            self.slow.pgconn.send_query(WAYS[way].format(**statements).encode())
+        else:
+            self.hold(self.slow, WAYS[way].format(**statements))
+            self.send(self.other, statements["second"])
+            os.unlink(self.options.hold)
         for connection in (self.slow, self.other):
             if (error := self.ended(connection)) is not None:
                 self.say("%s: %s" % (what, error))
         # What SQL has deleted or put off while it was leased counts as leased until its lease is over.
-        if not self.one(GONE) and (found := self.difference()) is not None:
+        if not self.one(GONE) and (found := self.lasting_difference()) is not None:
             self.say("%s: %s" % (what, found))
         for when in range(2):
             self.drain()
@@ -158,6 +183,24 @@ class Pairs:
             self.say("%s, and drained: left %s, %s" % (what, left, found))
         self.met += 1
 
+    def met_elsewhere(self):
+        """A claim that reads the index again meets the row of a leased task where the first has moved it, while that is
+        held up: then the lease knows where it is.  Whoever settles it has to wait all the same."""
+        task, receipt = self.queue(True)
+        self.one("SELECT fairq.ack('%s')" % receipt)
+        self.db.execute("SELECT fairq.enqueue('q', '4', group_key => 'z')")
+        (_, before, group), (task, receipt, _) = self.db.execute("SELECT id, receipt, group_key FROM fairq.claim('q', 2)").fetchall()
+        assert group == "z"
+        self.one("SELECT fairq.release('%s')" % before)
+        self.hold(self.slow, LEASED["group"].format(id=task))
+        self.send(self.other, "BEGIN; SELECT fairq.purge_group('q', 'z'); ROLLBACK; SELECT fairq.claim('q', 5)")
+        errors = [self.ended(self.other)]
+        self.send(self.other, LEASED["ack"].format(receipt=receipt))
+        os.unlink(self.options.hold)
+        errors += map(self.ended, (self.slow, self.other))
+        if any(errors) or (found := self.lasting_difference()) is not None:
+            self.say("a claim has met the row: %s" % (errors if any(errors) else found))
+
     def say(self, line):
         self.wrong += 1
         print(line, flush=True)
@@ -165,7 +208,11 @@ class Pairs:
     def run(self):
         for leased, verbs in enumerate((WAITING, LEASED)):
             for first, second in itertools.product(verbs, verbs):
-                self.pair(leased, first, second)
+                # What commits in between is in no savepoint.
+                if self.options.way != "savepoint" or "COMMIT" not in verbs[first]:
+                    self.pair(leased, first, second)
+        if self.options.queue == "addressed" and self.options.way == "held":
+            self.met_elsewhere()
         print("%d pairs, %d wrong" % (self.met, self.wrong))
 
 
@@ -174,6 +221,7 @@ def main():
     parser.add_argument("conninfo")
     parser.add_argument("--module", required=True, help="held_commit.so")
     parser.add_argument("--hold", required=True, help="the file named by FAIRQ_HOLD at the server")
+    parser.add_argument("--way", choices=WAYS, default="held", help="how the two are done")
     parser.add_argument("--queue", choices=QUEUES, default="addressed", help="its settings")
     Pairs(parser.parse_args()).run()
 

@@ -4,6 +4,7 @@
 #
 # Shown: of all pairs of what may happen to a task, by functions or SQL, the second while the
 # first is held up (load/pairs.py): each task ends once, and counts are true afterwards.
+# So they are where the first was done in a savepoint, and of both in one transaction.
 # Whoever awaits a task is told of its end also where SQL has moved its row.
 #
 # Seen to fail without these guards:
@@ -12,6 +13,12 @@
 #   the trigger: a change of the row, then a DELETE (race 32);
 # - leases_task_written(): that it tells the lease of before from one of the new row: a change
 #   of group, then a pop (race 30); that the lease joins the group where the task is now;
+# - transit_horizon_top(): the first in a savepoint; placement_leaves_lease(): a change of
+#   group, then an ack, a nack or a cancel in one transaction;
+# - begin_settling(): tell where a claim has met the row; end_lease(): wait for the writer; a
+#   change of group, and the lease runs out;
+# - leases_task_removed(): that it knows the lease of before: a row removed and inserted again,
+#   then a claim; remove_revive_all(): wait for the writer;
 # - promote_entry(): make ready what is leased: a task that SQL has put off;
 # - end_lease(): tell nobody where the row had gone: whoever awaits it.
 
@@ -39,13 +46,20 @@ $node->stop;
 	$node->start;
 }
 
-foreach my $queue ('addressed', 'overflow', 'limited', 'durable', 'subgroups')
+my %ways = (
+	held => [qw(addressed overflow limited durable subgroups)],
+	savepoint => [qw(addressed overflow)],
+	together => [qw(addressed overflow limited durable subgroups)]);
+foreach my $way (sort keys %ways)
 {
-	my $out = '';
+	foreach my $queue (@{ $ways{$way} })
+	{
+		my $out = '';
 
-	IPC::Run::run([ python_program('pairs.py'), $node->connstr('postgres'), '--module', "$dir/held_commit.so", '--hold', $hold, '--queue', $queue ],
-		'>&', \$out);
-	like($out, qr/^\d{3} pairs, 0 wrong$/, "$queue: each task ends once, and is counted once") or diag($out);
+		IPC::Run::run([ python_program('pairs.py'), $node->connstr('postgres'), '--module', "$dir/held_commit.so", '--hold', $hold,
+			'--way', $way, '--queue', $queue ], '>&', \$out);
+		like($out, qr/^\d{3} pairs, 0 wrong$/, "$way, $queue: each task ends once, and is counted once") or diag($out);
+	}
 }
 
 # Its row is in no place any more when its last attempt fails: it is dead.
