@@ -23,6 +23,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "common/run_as.h"
 #include "storage/archive.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
@@ -378,8 +379,9 @@ archive_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot, Archive
 
 /*
  * The table that has to be dropped together with a queue's, for SQL; NULL:
- * none.  No lock is kept: two that drop the same queue would wait for each
- * other.
+ * none.  No lock is kept, and none on the queue's table while the archive's is
+ * waited for: two that drop the same queue would wait for each other, and so
+ * would an owner who has locked the archive.
  */
 char *
 archive_table_to_drop(const char *queue, Oid table)
@@ -387,16 +389,15 @@ archive_table_to_drop(const char *queue, Oid table)
 	char		name[NAMEDATALEN];
 	char	   *result = NULL;
 	Oid			oid = archive_find_table(queue, name);
+	Oid			owner = run_as_owner_of(table);
 	Relation	relation;
 	ArchiveShape shape;
-	const char *problem;
 
-	relation = OidIsValid(oid) ? open_to_read(table, oid, &shape, &problem) : NULL;
+	relation = OidIsValid(oid) ? try_relation_open(oid, AccessShareLock) : NULL;
 	if (relation == NULL)
 		return NULL;
-	if (problem == NULL)
+	if (archive_problem(relation, owner, &shape) == NULL)
 		result = quote_qualified_identifier(QUEUE_SCHEMA, name);
 	relation_close(relation, AccessShareLock);
-	UnlockRelationOid(table, AccessShareLock);
 	return result;
 }
