@@ -295,6 +295,7 @@ lock_row(RowReader *reader, const ItemPointerData *tid)
 	}
 
 	reader->tuple.t_self = at;
+	reader->own = own;
 	deform_briefly(reader);
 	if (own)
 	{

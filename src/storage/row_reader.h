@@ -48,6 +48,8 @@ typedef struct RowReader
 	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by
 								 * whom */
 	bool		deleting;		/* and the row is there now; it is read */
+	bool		own;			/* with ROW_LIVE or ROW_OWN: this transaction
+								 * has written it */
 	bool		brief;			/* no more is asked for than id, state and name,
 								 * and the unique key if there is one: the
 								 * caller's to set */
@@ -128,9 +130,7 @@ extern RowStatus row_reader_task(RowReader *reader, int64 id,
 static inline bool
 row_reader_is_where(RowReader *reader, const ItemPointerData *hint)
 {
-	ItemPointer at = unconstify(ItemPointerData *, hint);
-
-	return ItemPointerIsValid(at) && ItemPointerEquals(at, &reader->tuple.t_self);
+	return memcmp(hint, &reader->tuple.t_self, sizeof(ItemPointerData)) == 0;
 }
 
 extern void row_reader_wait_writer(HeapTuple tuple);

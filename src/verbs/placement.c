@@ -380,24 +380,23 @@ placement_leaves(RowReader *row, bool expired)
  * no place any more (race 31).  If this one did, it tells at the commit, when
  * leases have ended: so the task counts until it is removed, as one that is not
  * leased, behind what this transaction has noted for the move.
- *
- * May be called again if the row could not be written.
  */
 void
 placement_leaves_lease(RowReader *row, const LeaseInfo *lease, int settled)
 {
-	TransactionId writer = HeapTupleHeaderGetXmin(row->tuple.t_data);
-	bool		gone = !row_reader_is_placed(row);
+	bool		placed = row_reader_is_placed(row);
 
-	if (unlikely(TransactionIdIsCurrentTransactionId(writer)) && !gone)
+	if (likely(!row->own && placed))
+		return;
+	if (placed)
 	{
 		row_reader_complete(row);
-		gone = (placement_group(row) != lease->group ||
-				row_is_null(row, COLUMN_ADDRESS) != lease->overflow);
-		if (gone)
-			placement_leaves(row, false);
+		if (placement_group(row) == lease->group &&
+			row_is_null(row, COLUMN_ADDRESS) == lease->overflow)
+			return;
+		placement_leaves(row, false);
 	}
-	pending_settled_gone(settled, gone);
+	pending_settled_gone(settled, true);
 }
 
 /*

@@ -320,7 +320,8 @@ settle_row(Settlement *settlement, const LeaseInfo *lease, int settled)
 	bool		done = false;
 
 	/* Rows of leases go before leases do: durable_restore.c relies on that. */
-	durable_leases_delete(settlement->rel, settlement->info, lease);
+	if (unlikely(lease->durable))
+		durable_leases_delete(settlement->rel, settlement->info, lease);
 	if (settlement->result != NULL)
 		take_result(settlement);
 
@@ -337,7 +338,7 @@ settle_row(Settlement *settlement, const LeaseInfo *lease, int settled)
 			return true;
 		}
 		placement_leaves_lease(row, lease, settled);
-		if (settlement->verb == SETTLE_ACK)
+		if (likely(settlement->verb == SETTLE_ACK))
 			done = row_writer_delete(row, true);
 		else if (settlement->verb == SETTLE_RELEASE && row_reader_has_expired(row))
 			done = end_expired(settlement, lease);
@@ -345,6 +346,8 @@ settle_row(Settlement *settlement, const LeaseInfo *lease, int settled)
 			done = put_back_later(row, settlement->delay, true);
 		else
 			done = fail_task(settlement, lease);
+		if (unlikely(!done))
+			pending_settled_gone(settled, false);
 	}
 	if (!done)
 		return false;

@@ -32,12 +32,38 @@
 #define HISTORY_ENDS	10
 #define HISTORY_TEXT	500
 
-/* A member of an object that is a text. */
 static void
-append_text(StringInfo json, const char *key, const char *text, int length)
+push_key(JsonbParseState **state, const char *key)
 {
-	appendStringInfo(json, ", \"%s\": ", key);
-	escape_json(json, pnstrdup(text, pg_mbcliplen(text, length, HISTORY_TEXT)));
+	JsonbValue	value;
+
+	value.type = jbvString;
+	value.val.string.val = unconstify(char *, key);
+	value.val.string.len = strlen(key);
+	pushJsonbValue(state, WJB_KEY, &value);
+}
+
+static void
+push_text(JsonbParseState **state, const char *key, const char *text, int length)
+{
+	JsonbValue	value;
+
+	push_key(state, key);
+	value.type = jbvString;
+	value.val.string.val = unconstify(char *, text);
+	value.val.string.len = pg_mbcliplen(text, length, HISTORY_TEXT);
+	pushJsonbValue(state, WJB_VALUE, &value);
+}
+
+static void
+push_number(JsonbParseState **state, const char *key, Numeric number)
+{
+	JsonbValue	value;
+
+	push_key(state, key);
+	value.type = jbvNumeric;
+	value.val.numeric = number;
+	pushJsonbValue(state, WJB_VALUE, &value);
 }
 
 /*
@@ -73,8 +99,6 @@ void
 task_history_add(RowReader *row, const LeaseInfo *lease, bool lost, const text *error)
 {
 	JsonbParseState *state = NULL;
-	JsonbValue	run;
-	StringInfoData json;
 	TimestampTz now = GetCurrentTimestamp();
 	const char *worker = task_history_worker(lease);
 	char		at[MAXDATELEN + 1];
@@ -89,18 +113,18 @@ task_history_add(RowReader *row, const LeaseInfo *lease, bool lost, const text *
 		for (int i = Max(n - HISTORY_ENDS + 1, 0); i < n; i++)
 			pushJsonbValue(&state, WJB_ELEM, getIthJsonbValueFromContainer(&before->root, i));
 	}
+	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	JsonEncodeDateTime(at, TimestampTzGetDatum(now), TIMESTAMPTZOID, &utc);
-	initStringInfo(&json);
-	appendStringInfo(&json, "{\"at\": \"%s\", \"attempt\": %d, \"end\": \"%s\", \"seconds\": %.3f",
-					 at, lease->attempt, lost ? "lost" : "failed",
-					 Max(now - lease->started, 0) / (double) USECS_PER_SEC);
-	append_text(&json, "worker", worker, strlen(worker));
+	push_text(&state, "at", at, strlen(at));
+	push_number(&state, "attempt", int64_to_numeric(lease->attempt));
+	push_text(&state, "end", lost ? "lost" : "failed", lost ? 4 : 6);
+	push_text(&state, "worker", worker, strlen(worker));
+	/* with as many digits as that many milliseconds */
+	push_number(&state, "seconds",
+				int64_div_fast_to_numeric(Max(now - lease->started, 0) / 1000, 3));
 	if (error != NULL)
-		append_text(&json, "error", VARDATA_ANY(error), VARSIZE_ANY_EXHDR(error));
-	appendStringInfoChar(&json, '}');
-	JsonbToJsonbValue(DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data))),
-					  &run);
-	pushJsonbValue(&state, WJB_ELEM, &run);
+		push_text(&state, "error", VARDATA_ANY(error), VARSIZE_ANY_EXHDR(error));
+	pushJsonbValue(&state, WJB_END_OBJECT, NULL);
 	row_value(row, COLUMN_HISTORY) =
 		JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, NULL)));
 	row_is_null(row, COLUMN_HISTORY) = false;
