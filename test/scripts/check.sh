@@ -185,9 +185,9 @@ show_diffs() {
 # Each answers false only when it could not be run at all.
 
 # The TAP tests that take longest, the longest of them first.
-LONGEST="cluster_simulation engine_shares cluster_checker limits_lines limits_groups engine_late_rows
+LONGEST="cluster_simulation engine_fuzz engine_held_commits engine_shares cluster_checker limits_lines limits_groups engine_late_rows
 	limits_shared_memory time_archive faults_durable_leases engine_fair_order limits_overflow limits_settings_commit
-	engine_model engine_fuzz limits_shares_of_overflow faults_kills cluster_same_results cluster_relay cluster_relay_table cluster_relay_table_faults
+	engine_model limits_shares_of_overflow faults_kills cluster_same_results cluster_relay cluster_relay_table cluster_relay_table_faults
 	cluster_relay_table_flood cluster_relay_table_stuck"
 
 suite_unit() {

@@ -48,8 +48,8 @@ $node->stop;
 
 my %ways = (
 	held => [qw(addressed overflow limited durable subgroups)],
-	savepoint => [qw(addressed overflow)],
-	together => [qw(addressed overflow limited durable subgroups)]);
+	savepoint => [qw(addressed)],
+	together => [qw(addressed overflow)]);
 foreach my $way (sort keys %ways)
 {
 	foreach my $queue (@{ $ways{$way} })
