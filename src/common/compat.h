@@ -72,6 +72,13 @@ typedef Oid RelFileNumber;
 	((rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 #endif
 
+/* 18 may log that a lock could not be had. */
+#if PG_VERSION_NUM >= 180000
+#define fairq_transaction_has_ended(xid) ConditionalXactLockTableWait(xid, false)
+#else
+#define fairq_transaction_has_ended(xid) ConditionalXactLockTableWait(xid)
+#endif
+
 /* 17 calls the number of a backend that of its process. */
 #if PG_VERSION_NUM >= 170000
 #define fairq_process_struct(vxid) ProcNumberGetProc((vxid).procNumber)

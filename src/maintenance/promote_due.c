@@ -108,7 +108,8 @@ promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
 
 	if (status == ROW_IN_DOUBT || (status == ROW_IN_PROGRESS && row->deleting))
 		return IN_HANDS;
-	if (status != ROW_LIVE ||
+	/* What SQL has left its address is claimed there. */
+	if (status != ROW_LIVE || !row_is_null(row, COLUMN_ADDRESS) ||
 		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_SCHEDULED ||
 		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) > now ||
 		row_reader_has_expired(row))

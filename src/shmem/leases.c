@@ -84,6 +84,19 @@ meet(Lease *lease, const ItemPointerData *tid)
 }
 
 /*
+ * As copy_lease, with a tid only if the row was there when the lease was
+ * granted and was met nowhere else: who changes the row waits for its writer
+ * otherwise (race 32).
+ */
+static inline void
+copy_granted(uint32 number, LeaseInfo *info)
+{
+	copy_lease(number, info);
+	if (unlikely(lease_entries[number].met))
+		ItemPointerSetInvalid(&info->tid);
+}
+
+/*
  * Grant a lease on a task, if it has none.
  *
  * The caller sets the lease's queue, task, enqueued_at (as the row has it),
@@ -150,7 +163,7 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 
 /*
  * Read a lease.  Returns false if it is over.  It may be settling, have run out
- * or be held in vain: *info says so.
+ * or be held in vain: *info says so; its tid may be invalid.
  *
  * What *info says may be out of date when this returns.  Takes and releases
  * the lock of the partition, shared; never fails.
@@ -162,7 +175,7 @@ leases_look(const LeaseRef *ref, LeaseInfo *info)
 
 	if (partition == NULL)
 		return false;
-	copy_lease(ref->entry, info);
+	copy_granted(ref->entry, info);
 	unlock_partition(partition);
 	return true;
 }
@@ -276,10 +289,8 @@ typedef enum SettleIf
  * deadline stays, so it is found again when the wheel is turned, and expires
  * if it is not settling any more (race 5).
  *
- * Returns whether it has; *info is set only then, with a tid only if the row
- * was there when the lease was granted, and was met nowhere else: who changes
- * the row waits for its writer otherwise (race 32).  queue counts with
- * IF_OF_QUEUE only.
+ * Returns whether it has; *info is set only then (copy_granted).  queue counts
+ * with IF_OF_QUEUE only.
  */
 static inline bool
 begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int queue)
@@ -303,9 +314,7 @@ begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int que
 			wheel_unlink(partition, ref->entry);
 			wheel_schedule(partition, ref->entry);
 		}
-		copy_lease(ref->entry, info);
-		if (unlikely(lease->met))
-			ItemPointerSetInvalid(&info->tid);
+		copy_granted(ref->entry, info);
 	}
 	unlock_partition(partition);
 	return held;

@@ -230,7 +230,7 @@ fairq_row_written(PG_FUNCTION_ARGS)
 	/* What the readers have goes with the trigger's memory. */
 	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 	{
-		row_reader_wait_writer(trigger->tg_trigtuple);
+		(void) row_reader_wait_writer(trigger->tg_trigtuple, true);
 		row_reader_begin(&old, rel, info);
 		row_reader_take(&old, trigger->tg_trigtuple);
 		note_row(&old, -1, &removed);

@@ -380,14 +380,26 @@ row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
 	}
 }
 
+/* Wait for the end of a transaction; or (!wait) say whether it has ended. */
+static bool
+has_ended(TransactionId xid, bool wait)
+{
+	if (!wait)
+		return fairq_transaction_has_ended(xid);
+	XactLockTableWait(xid, NULL, NULL, XLTW_None);
+	return true;
+}
+
 /*
  * The transaction that has written a row has committed, but may have yet to
  * carry out what it owes: to count the task where it is now, or to end its
  * lease (races 30 and 32).  That is waited for: it runs no code of users, and
  * waits for no transaction.  No buffer is locked.
+ *
+ * Returns false, without wait only, if it has yet to do so.
  */
-void
-row_reader_wait_writer(HeapTuple tuple)
+bool
+row_reader_wait_writer(HeapTuple tuple, bool wait)
 {
 	static TransactionId ended = InvalidTransactionId;	/* the last one */
 	TransactionId writer = HeapTupleHeaderGetXmin(tuple->t_data);
@@ -396,23 +408,26 @@ row_reader_wait_writer(HeapTuple tuple)
 
 	if (writer == ended || !TransactionIdIsNormal(writer) ||
 		TransactionIdIsCurrentTransactionId(writer))
-		return;
-	XactLockTableWait(writer, NULL, NULL, XLTW_None);
+		return true;
+	if (!has_ended(writer, wait))
+		return false;
 
 	/* It was a subtransaction: that of which it was one, and is not running. */
 	while (TransactionIdIsValid(top = transit_horizon_top(writer, &place)))
 	{
-		if (!TransactionIdIsInProgress(top))
-			XactLockTableWait(top, NULL, NULL, XLTW_None);
+		if (!TransactionIdIsInProgress(top) && !has_ended(top, wait))
+			return false;
 	}
 	ended = writer;
+	return true;
 }
 
 /*
  * Read the row of a task.  If another transaction has it in hand, its end is
  * waited for.  So is the end of the one that has written it, with all that it
  * owes (row_reader_wait_writer), unless the row is still where hint says: there
- * it was when it was claimed.  Returns false if the task is gone.
+ * it was when it was claimed, and it has been met nowhere else.  Returns false
+ * if the task is gone.
  */
 bool
 row_reader_task_wait(RowReader *row, int64 id, const ItemPointerData *hint)
@@ -429,7 +444,7 @@ row_reader_task_wait(RowReader *row, int64 id, const ItemPointerData *hint)
 				if (DatumGetInt64(row_value(row, COLUMN_ID)) != id)
 					return false;
 				if (hint == NULL || !row_reader_is_where(row, hint))
-					row_reader_wait_writer(&row->tuple);
+					(void) row_reader_wait_writer(&row->tuple, true);
 				return true;
 			case ROW_GONE:
 				return false;
@@ -533,6 +548,15 @@ row_reader_is_at(RowReader *reader, const Lane *lane, const LaneEntry *entry)
 	return true;
 }
 
+static inline bool
+is_addressed(RowReader *reader)
+{
+	if (!reader->partial)
+		return !row_is_null(reader, COLUMN_ADDRESS);
+	return !heap_attisnull(&reader->tuple, reader->info->columns[COLUMN_ADDRESS],
+						   RelationGetDescr(reader->rel));
+}
+
 /*
  * Is the task of the row that was read one that may be ready, or leased: with
  * an address, or of the overflow, which may have one in memory?
@@ -540,12 +564,7 @@ row_reader_is_at(RowReader *reader, const Lane *lane, const LaneEntry *entry)
 bool
 row_reader_is_placed(RowReader *reader)
 {
-	bool		addressed = reader->partial ?
-		!heap_attisnull(&reader->tuple, reader->info->columns[COLUMN_ADDRESS],
-						RelationGetDescr(reader->rel)) :
-		!row_is_null(reader, COLUMN_ADDRESS);
-
-	return addressed || DatumGetChar(row_value(reader, COLUMN_STATE)) == TASK_OVERFLOW;
+	return is_addressed(reader) || DatumGetChar(row_value(reader, COLUMN_STATE)) == TASK_OVERFLOW;
 }
 
 /*
@@ -566,10 +585,15 @@ row_reader_class(RowReader *reader)
 /*
  * The depth that the task of the row that was read counts in.  It goes by what
  * the row says, also while the task is leased: so whoever removes or changes
- * the row knows where it counts, whatever others do meanwhile.
+ * the row knows where it counts, whatever others do meanwhile.  What has an
+ * address counts as ready, whatever state SQL has given it.
  */
 QueueCounter
 row_reader_depth(RowReader *reader)
 {
-	return task_state_depth(DatumGetChar(row_value(reader, COLUMN_STATE)));
+	char		state = DatumGetChar(row_value(reader, COLUMN_STATE));
+
+	/* A task of the overflow may have been given a place in memory. */
+	return state != TASK_READY && state != TASK_OVERFLOW && unlikely(is_addressed(reader)) ?
+		QUEUE_ADDRESSED : task_state_depth(state);
 }

@@ -133,7 +133,7 @@ row_reader_is_where(RowReader *reader, const ItemPointerData *hint)
 	return memcmp(hint, &reader->tuple.t_self, sizeof(ItemPointerData)) == 0;
 }
 
-extern void row_reader_wait_writer(HeapTuple tuple);
+extern bool row_reader_wait_writer(HeapTuple tuple, bool wait);
 extern bool row_reader_task_wait(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);
 extern void row_reader_complete(RowReader *reader);

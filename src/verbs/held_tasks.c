@@ -74,16 +74,20 @@ held_tasks_end(HeldWork *work)
 }
 
 /*
- * Make a held task ready, if it is there and free.
+ * Make a held task ready, if it is there and free.  Not one that SQL has put
+ * here while it is leased: it is looked at when that is over.
  */
 bool
 held_tasks_let_run(Placement *placement, RowReader *row, const ItemPointerData *tid)
 {
 	RowStatus	status = row_reader_read(row, tid);
 	TimestampTz now = GetCurrentTimestamp();
+	LeaseInfo	lease;
 
 	if ((status != ROW_LIVE && status != ROW_OWN) ||
-		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_HELD)
+		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_HELD ||
+		leases_find(queue_state_number(row->info->state),
+					DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 		return false;
 
 	/* It waits from now on; policy time places it by what was given. */

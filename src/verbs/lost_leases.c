@@ -34,6 +34,7 @@
 #include "verbs/ended_tasks.h"
 #include "verbs/pass.h"
 #include "xact/pending.h"
+#include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 
 /*
@@ -183,8 +184,9 @@ lose(LostLeases *leases, const LeaseInfo *lease)
 
 /*
  * End a lease that has run out, and is settling.  Returns false if the row is
- * being written by another transaction, with SQL or by a cancel: it is not
- * waited for, and the lease stays as it is, for the next pass.  So does that
+ * being written by another transaction, with SQL or by a cancel, or that one
+ * has yet to tell: it is not waited for, and the lease stays as it is, for the
+ * next pass.  So does that
  * of a durable lease whose claim has not ended.
  *
  * Nothing was changed if the result is false: the caller unsettles the lease.
@@ -200,8 +202,9 @@ end_lease(LostLeases *leases, const LeaseInfo *lease, int settled)
 	if (durable_leases_busy(row->rel, info, lease))
 		return false;
 	status = row_reader_task(row, lease->task, &lease->tid);
-	if (status == ROW_LIVE && !row_reader_is_where(row, &lease->tid))
-		row_reader_wait_writer(&row->tuple);
+	if (status == ROW_LIVE && !row_reader_is_where(row, &lease->tid) &&
+		!row_reader_wait_writer(&row->tuple, false))
+		return false;
 	if (status == ROW_LIVE && row_reader_is_placed(row))
 	{
 		/*
@@ -221,7 +224,11 @@ end_lease(LostLeases *leases, const LeaseInfo *lease, int settled)
 	else if (status != ROW_GONE && status != ROW_LIVE)
 		return false;
 	else
-		pending_settled_gone(settled, true);	/* or its row was moved with SQL */
+	{
+		/* It is gone, or SQL has moved it.  Others may be held behind it. */
+		pending_settled_gone(settled, true);
+		pending_look(info->state);
+	}
 	durable_leases_delete(row->rel, info, lease);
 	return true;
 }

@@ -139,7 +139,7 @@ static bool
 write_place(RowReader *row, const Place *place, bool wait)
 {
 	QueueInfo  *info = row->info;
-	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
+	QueueCounter from = row_reader_depth(row);
 	int			placed = -1;
 
 	if (place->overflow)
@@ -166,7 +166,7 @@ write_place(RowReader *row, const Place *place, bool wait)
 	if (place->overflow)
 		pending_overflowed_at(info->state, place->tag.group,
 							  DatumGetInt64(row_value(row, COLUMN_ID)), &row->tuple.t_self);
-	stats_tally(info->state, task_state_depth(from), -1);
+	stats_tally(info->state, from, -1);
 	stats_tally(info->state,
 				place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
 	return true;
@@ -222,7 +222,7 @@ bool
 placement_unplace(RowReader *row, char state, bool wait)
 {
 	QueueState *queue = row->info->state;
-	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
+	QueueCounter from = row_reader_depth(row);
 
 	row_is_null(row, COLUMN_ADDRESS) = true;
 	row_value(row, COLUMN_STATE) = CharGetDatum(state);
@@ -230,7 +230,7 @@ placement_unplace(RowReader *row, char state, bool wait)
 		return false;
 	if (state == TASK_SCHEDULED)
 		pending_scheduled(queue, DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
-	stats_tally(queue, task_state_depth(from), -1);
+	stats_tally(queue, from, -1);
 	stats_tally(queue, task_state_depth(state), 1);
 	return true;
 }
@@ -312,21 +312,18 @@ placement_first(RowReader *row, FairqAddress *address)
 
 /*
  * The number of the group of the task that row has read; FAIRQ_NO_GROUP if it
- * is not known.
+ * is not known.  A task that has an address counts in the class of that, also
+ * where SQL has given it another priority since.
  */
 uint32
 placement_group(RowReader *row)
 {
 	QueueInfo  *info = row->info;
 	GroupName	name = row_reader_group(row);
-	int64		class = info->policy == QUEUE_FAIR ?
-		DatumGetInt64(row_value(row, COLUMN_PRIORITY)) : 0;
 	GroupTag	tag;
 
-	if (class >= 0 && class < FAIRQ_CLASSES &&
-		groups_look(info->state, (int) class, &name, &tag))
-		return tag.group;
-	return FAIRQ_NO_GROUP;
+	return groups_look(info->state, row_reader_class(row), &name, &tag) ?
+		tag.group : FAIRQ_NO_GROUP;
 }
 
 /*

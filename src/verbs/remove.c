@@ -280,7 +280,7 @@ renew_expiry(RowReader *row)
 /*
  * Make the task whose row was read ready again, with all its attempts, if it
  * is dead.  If a task with its unique key is leased, the revived task becomes
- * held.  If one is waiting, the task stays dead.
+ * held.  If one is waiting, the task stays dead; so it does while it is leased.
  */
 static bool
 revive_task(Placement *placement, RowReader *row)
@@ -288,9 +288,15 @@ revive_task(Placement *placement, RowReader *row)
 	QueueInfo  *info = row->info;
 	bool		has_key = !row_is_null(row, COLUMN_UNIQUE_KEY);
 	UniqueKey	key = {.found = KEY_FREE};
+	LeaseInfo	lease;
 	bool		done = false;
 
 	if (DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_DEAD)
+		return false;
+	/* SQL has made it so while it is leased; or this transaction ends that. */
+	if (leases_find(queue_state_number(info->state),
+					DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
+		!(row->own && lease.settling))
 		return false;
 	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
 
@@ -366,7 +372,7 @@ remove_revive_all(Relation rel, QueueInfo *info, const text *group)
 			(group == NULL ||
 			 row_reader_same_text(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group)))
 		{
-			row_reader_wait_writer(&row.tuple);
+			(void) row_reader_wait_writer(&row.tuple, true);
 			revived += revive_task(&placement, &row);
 		}
 	}

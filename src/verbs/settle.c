@@ -48,6 +48,7 @@
 #include "verbs/ended_tasks.h"
 #include "verbs/settle.h"
 #include "xact/pending.h"
+#include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 
 /*
@@ -389,7 +390,11 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	bool		done = settle_row(settlement, lease, settled);
 
 	if (!done)
+	{
 		pending_settled_gone(settled, true);
+		/* One that came when it was still leased may be held behind it. */
+		pending_look(settlement->info->state);
+	}
 	return done;
 }
 

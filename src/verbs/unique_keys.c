@@ -166,7 +166,7 @@ static void
 write_back(RowReader *row, const KeyRow *found, HeapTuple old)
 {
 	QueueInfo  *info = row->info;
-	QueueCounter became = task_state_depth(DatumGetChar(row_value(row, COLUMN_STATE)));
+	QueueCounter became = row_reader_depth(row);
 
 	CommandCounterIncrement();
 	heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
@@ -174,7 +174,7 @@ write_back(RowReader *row, const KeyRow *found, HeapTuple old)
 		elog(ERROR, "could not find the row of task " INT64_FORMAT " of queue \"%s\"",
 			 found->id, info->name);
 	stats_tally(info->state, became, -1);
-	stats_tally(info->state, task_state_depth(found->state), 1);
+	stats_tally(info->state, row_reader_depth(row), 1);
 }
 
 /*

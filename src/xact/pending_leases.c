@@ -41,8 +41,8 @@ typedef struct PendingSettled
 	int			outcome;		/* how its task ends with it; NOT_ENDED: it
 								 * does not */
 	int64		task;
-	bool		gone;			/* its row was removed from its place by
-								 * another transaction (race 31) */
+	bool		gone;			/* its row was removed from its place, not
+								 * by what settles (pending_settled_gone) */
 } PendingSettled;
 
 #define NOT_ENDED	(-1)
@@ -272,7 +272,7 @@ pending_released(int settled, Lane *lane, const FairqAddress *address, int64 tas
  * out its actions; or this one has (placement_leaves_lease).  Its commit is
  * seen before that.  So the lease counts the task until then
  * (leases_task_removed), and counts it again as it ends, as one whose task is
- * given back (race 31).
+ * given back (race 31).  The group is not told how long it was worked on.
  */
 void
 pending_settled_gone(int settled, bool gone)

@@ -19,8 +19,12 @@ ROW = {
     "DELETE": "DELETE FROM fairq.q_q WHERE id = {id}",
     "payload": "UPDATE fairq.q_q SET payload = '3' WHERE id = {id}",
     "group": "UPDATE fairq.q_q SET group_key = 'b' WHERE id = {id}",
+    "priority": "UPDATE fairq.q_q SET priority = 1 WHERE id = {id}",
     "again": "WITH was AS (DELETE FROM fairq.q_q WHERE id = {id} RETURNING *) INSERT INTO fairq.q_q SELECT * FROM was",
     "later": "UPDATE fairq.q_q SET state = 's', run_at = now() + '1 day', address = NULL WHERE id = {id}",
+    "soon": "UPDATE fairq.q_q SET state = 's', run_at = now() WHERE id = {id}",
+    "hold": "UPDATE fairq.q_q SET state = 'h', address = NULL WHERE id = {id}",
+    "kill": "UPDATE fairq.q_q SET state = 'd', address = NULL WHERE id = {id}",
     "cancel": "SELECT fairq.cancel('q', {id})",
     "purge": "SELECT fairq.purge('q')",
     "purge_group": "SELECT fairq.purge_group('q', 'a')",
@@ -95,9 +99,8 @@ class Pairs:
 
     def lasting_difference(self):
         """The worker may be at it: a task that it gives back is counted twice for a moment."""
-        for _ in range(20):
-            if (found := self.difference()) is None:
-                return None
+        end = time.monotonic() + self.options.patience
+        while (found := self.difference()) is not None and time.monotonic() < end:
             time.sleep(.05)
         return found
 
@@ -171,16 +174,17 @@ class Pairs:
         # What SQL has deleted or put off while it was leased counts as leased until its lease is over.
         if not self.one(GONE) and (found := self.lasting_difference()) is not None:
             self.say("%s: %s" % (what, found))
-        for when in range(2):
+        end = time.monotonic() + self.options.patience
+        while True:
             self.drain()
             left = self.db.execute("SELECT id, state, group_key FROM fairq.tasks('q')").fetchall()
             found = self.difference()
             if not left and found is None:
                 break
-            if when == 0:
-                time.sleep(.5)
-        else:
-            self.say("%s, and drained: left %s, %s" % (what, left, found))
+            if time.monotonic() > end:
+                self.say("%s, and drained: left %s, %s" % (what, left, found))
+                break
+            time.sleep(.05)
         self.met += 1
 
     def met_elsewhere(self):
@@ -206,11 +210,11 @@ class Pairs:
         print(line, flush=True)
 
     def run(self):
-        for leased, verbs in enumerate((WAITING, LEASED)):
-            for first, second in itertools.product(verbs, verbs):
-                # What commits in between is in no savepoint.
-                if self.options.way != "savepoint" or "COMMIT" not in verbs[first]:
-                    self.pair(leased, first, second)
+        pairs = [(leased, *pair) for leased, verbs in enumerate((WAITING, LEASED)) for pair in itertools.product(verbs, verbs)
+                 # What commits in between is in no savepoint.
+                 if self.options.way != "savepoint" or "COMMIT" not in verbs[pair[0]]]
+        for pair in pairs[::self.options.every]:
+            self.pair(*pair)
         if self.options.queue == "addressed" and self.options.way == "held":
             self.met_elsewhere()
         print("%d pairs, %d wrong" % (self.met, self.wrong))
@@ -222,6 +226,8 @@ def main():
     parser.add_argument("--module", required=True, help="held_commit.so")
     parser.add_argument("--hold", required=True, help="the file named by FAIRQ_HOLD at the server")
     parser.add_argument("--way", choices=WAYS, default="held", help="how the two are done")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="one of N pairs")
+    parser.add_argument("--patience", type=float, default=10, help="with the worker, in seconds")
     parser.add_argument("--queue", choices=QUEUES, default="addressed", help="its settings")
     Pairs(parser.parse_args()).run()
 
