@@ -199,15 +199,17 @@ class Again:
                 # Who is paused in a transaction that acknowledges keeps the task.
                 if name == "paused" and lease.unsure is not None and lease.unsure <= at:
                     continue
+                # One of whom it is not known whether it has given the task back may have, and that counts nothing.
+                counted = not lease.in_transaction and (lease.unsure is None or lease.unsure > at)
                 if lease.in_transaction or client.startswith("bound."):
-                    samples.append((at, lease, not lease.in_transaction))
+                    samples.append((at, lease, counted))
                 else:
                     # Its last heartbeat may have arrived in that moment.
                     beats = [beat for beat in log.beats.get(lease.session, []) if beat[0] <= at]
                     end = lease.until
                     if beats:
                         end = FaultsClient.ttl + (at if name == "killed" else min(at, beats[-1][1]))
-                    samples.append((end, lease, True))
+                    samples.append((end, lease, counted))
         self.again(name, samples)
 
     def crashed(self):

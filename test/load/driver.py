@@ -129,14 +129,14 @@ class Driver:
     def drained(self, empty, seconds):
         """No more is enqueued, and the clients end when all is done.  False: in so many seconds nothing more was."""
         self.shared.drain.value = 1
-        self.crew.end(lambda kind: kind == "producer", 30)
+        self.crew.end(lambda kind: kind == "producer", 120)
         done, before = False, -1
         while not done and self.crew.acked() > before:
             before = self.crew.acked()
             with contextlib.suppress(Trouble):
                 done = wait_for("the queues to be empty", empty, seconds)
         self.shared.stop.value = 1
-        self.crew.end(seconds=30)
+        self.crew.end(seconds=120)
         return done
 
     def judged(self, conn, sources=(), names=True):

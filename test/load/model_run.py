@@ -356,6 +356,7 @@ class Run(Steps):
                 rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.claim(%s, 2, session => %s)",
                                  queue.name, session.uuid)
                 self.take(tx, queue, rows, 2, session=session)
+                session.over = True     # for a pass of this call, perhaps
         except psycopg.Error as e:
             self.expect("SQLSTATE", e.sqlstate, "55000")        # we were too slow
         self.call(c, "SELECT pg_sleep(0.07)")
@@ -600,6 +601,10 @@ class Run(Steps):
                                      None if under else "300 ms", under and under.uuid)
                     self.take(tx, queue, rows, 2, session=under)
                     left += [] if under else [queue.tasks[row[0]].lease for row in rows]
+                    # A pass of this call, or of the next, may find on a busy machine that they have run out.
+                    for lease in left:
+                        lease.expired = lease.kept_expired = True
+                    session.over = under is session
         except psycopg.Error as e:
             self.expect("SQLSTATE", e.sqlstate, "55000")        # we were too slow
         return session, left

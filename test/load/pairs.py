@@ -227,7 +227,7 @@ def main():
     parser.add_argument("--hold", required=True, help="the file named by FAIRQ_HOLD at the server")
     parser.add_argument("--way", choices=WAYS, default="held", help="how the two are done")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="one of N pairs")
-    parser.add_argument("--patience", type=float, default=10, help="with the worker, in seconds")
+    parser.add_argument("--patience", type=float, default=75, help="with the worker, in seconds: it may rest for a minute")
     parser.add_argument("--queue", choices=QUEUES, default="addressed", help="its settings")
     Pairs(parser.parse_args()).run()
 

@@ -212,7 +212,8 @@ class Server:
         def up():
             if not self.running():
                 self.spawn()
-            return os.path.exists(self.signal_file("standby")) or not self.execute("SELECT pg_is_in_recovery()", "postgres")[0][0]
+            recovers, = self.execute("SELECT pg_is_in_recovery()", "postgres")[0]
+            return not recovers or os.path.exists(self.signal_file("standby"))
         wait_for(f"the server in {self.data} to start, see {self.log}", up, 120)
 
     def stop(self, how=signal.SIGINT):

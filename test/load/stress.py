@@ -524,11 +524,13 @@ class Stress(Driver):
         maintenance.start()
         next_kill = time.time() + 2
         next_crash = time.time() + (self.options.crash_every or self.options.seconds + 1)
+        end = self.deadline.value
         most = time.time() + MORE_SECONDS
         while time.time() < self.deadline.value - 0.5:
             # Until there have been as many crashes as there are to be, on a busy machine.
-            if self.times("backend_killed") < self.options.crashes and time.time() < most:
-                self.deadline.value = max(self.deadline.value, time.time() + 3)
+            if self.options.crashes:
+                missing = self.times("backend_killed") < self.options.crashes
+                self.deadline.value = max(end, most if missing else min(self.deadline.value, time.time() + 3))
             time.sleep(0.3)
             if time.time() >= next_crash:
                 self.harm("backend_killed")
@@ -545,7 +547,7 @@ class Stress(Driver):
         """A thread: what a database administrator does to the table meanwhile."""
         if self.options.crash_every:
             return
-        plan = [(0.2, "VACUUM FULL " + TABLE), (0.4, "CLUSTER " + TABLE + " USING id_of_stress"), (0.6, "REINDEX TABLE CONCURRENTLY " + TABLE)]
+        plan = [(0, "VACUUM " + TABLE), (0, "ANALYZE " + TABLE), (0.2, "VACUUM FULL " + TABLE), (0.4, "CLUSTER " + TABLE + " USING id_of_stress"), (0.6, "REINDEX TABLE CONCURRENTLY " + TABLE)]
         try:
             with self.connect() as conn:
                 while plan or time.time() < deadline - 1:

@@ -34,7 +34,7 @@ sub torture
 			$python, $flag, "$FindBin::RealBin/../torture/cluster.py", '--work', PostgreSQL::Test::Utils::tempdir_short(),
 			'--bindir', $bindir, '--nodes', 2, '--standbys', 1, '--longest', 3, '--clock', $clock_library, @options
 		],
-		'>&', \$output, IPC::Run::timeout(600));
+		'>&', \$output, IPC::Run::timeout(3600));
 
 	return ($good, $output);
 }

@@ -104,7 +104,7 @@ sub stress
 			@arguments
 		],
 		'>', \$out, '2>', \$err,
-		IPC::Run::timeout($seconds + 180));
+		IPC::Run::timeout($seconds + 1800));
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is($?, 0, "$name: the load ran to its end") or diag($err);
 	note($out);
