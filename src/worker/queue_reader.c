@@ -31,6 +31,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "common/compat.h"
 #include "common/run_as.h"
 #include "common/settings.h"
 #include "storage/queue_open.h"
@@ -40,6 +41,7 @@
 /* The reader under way, and what it reads, or was to read when it ended. */
 static BackgroundWorkerHandle *reader = NULL;
 static Oid	table_read = InvalidOid;
+static RelFileNumber file_read = InvalidRelFileNumber;	/* of it, by then */
 
 /* Tables for which it has ended in vain. */
 static List *unread = NIL;
@@ -106,13 +108,16 @@ queue_reader_reads(Relation rel, QueueInfo *info)
 	{
 		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-		unread = list_append_unique_oid(unread, relation);
+		/* It may have read a file that was replaced before we came by. */
+		if (file_read == fairq_relation_file(rel))
+			unread = list_append_unique_oid(unread, relation);
 		MemoryContextSwitchTo(old);
 		table_read = InvalidOid;
 	}
 	if (list_member_oid(unread, relation) || !start_reader(relation))
 		return false;
 	table_read = relation;
+	file_read = fairq_relation_file(rel);
 	return true;
 }
 

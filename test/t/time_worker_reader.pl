@@ -9,7 +9,8 @@
 # Seen to fail: with queue_reader_reads() that answers false (it is the worker that is
 # held up, and nothing becomes due); without queue_reader_end(); without what is noted in
 # unread (a table that cannot be read is read again and again, and what failed is no more
-# set aside).
+# set aside); without file_read (what was read, and rewritten before the worker came to it,
+# is read by the worker).
 
 use strict;
 use warnings;
@@ -116,6 +117,17 @@ $table = $owner->safe("SELECT pg_relation_filepath('fairq.q_large')");
 $reader = held_reader(sub { $owner->safe('COMMIT'); sql($node, 'SELECT pg_reload_conf()') });
 is($reader, processes('reader'), 'after CLUSTER it is a process of its own again');
 others_go_on('after CLUSTER');
+
+# Nor has it read in vain what is another table again before the worker comes to it: that is
+# locked from the moment on that the reader ends.
+$owner->send('BEGIN; LOCK TABLE fairq.q_large');
+ok(wait_event_of($node, 'Lock', "query LIKE '%LOCK TABLE%'"), 'the table is going to be locked');
+go_on();
+is(join('', $owner->ended_with), '', 'it is, when it has been read');
+$owner->safe("CLUSTER fairq.q_large USING $index");
+$table = $owner->safe("SELECT pg_relation_filepath('fairq.q_large')");
+$reader = held_reader(sub { $owner->safe('COMMIT'); sql($node, 'SELECT pg_reload_conf()') });
+is($reader, processes('reader'), 'after two CLUSTER it is a process of its own');
 go_on();
 counted('after CLUSTER');
 $owner->quit;
