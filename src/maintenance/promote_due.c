@@ -108,15 +108,14 @@ promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
 
 	if (status == ROW_IN_DOUBT || (status == ROW_IN_PROGRESS && row->deleting))
 		return IN_HANDS;
-	/* What SQL has left its address is claimed there. */
+	/* Where SQL has left its address the task is claimed there. */
 	if (status != ROW_LIVE || !row_is_null(row, COLUMN_ADDRESS) ||
 		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_SCHEDULED ||
 		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) > now ||
 		row_reader_has_expired(row))
 		return NOT_DUE;
 	/* SQL has put it off while it was leased: it counts when that is over. */
-	if (unlikely(leases_find(queue_state_number(row->info->state),
-							 DatumGetInt64(row_value(row, COLUMN_ID)), &lease)))
+	if (unlikely(row_reader_lease(row, &lease)))
 		return IN_HANDS;
 	if (unlikely(!placement_has_room(row)))
 		return IN_HANDS;

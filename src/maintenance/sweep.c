@@ -119,8 +119,7 @@ expiry_is_overlooked(QueueState *state, RowReader *row)
 	return DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_DEAD &&
 		!index_cursor_has(&state->expiry.cursor,
 						  DatumGetTimestampTz(row_value(row, COLUMN_EXPIRES_AT))) &&
-		!leases_find(queue_state_number(state),
-					 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
+		!row_reader_lease(row, &lease);
 }
 
 /*
@@ -160,8 +159,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 
 			/* A lane that is not set up yet finds its rows when it is. */
 			if ((lane != NULL ? lanes_has(lane, address) : !state->recovery.classes) ||
-				leases_find(queue_state_number(state),
-							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+				row_reader_lease(row, &lease))
 				return false;
 
 			/*

@@ -294,9 +294,7 @@ inspect_tasks_look(RowReader *row, const TaskFilter *wanted, LeaseInfo *lease, b
 		(row_is_null(row, COLUMN_NAME) ||
 		 !row_reader_same_text(DatumGetTextPP(row_value(row, COLUMN_NAME)), wanted->name)))
 		return NULL;
-	*leased = (addressed || row_state == TASK_OVERFLOW) &&
-		leases_find(queue_state_number(row->info->state),
-					DatumGetInt64(row_value(row, COLUMN_ID)), lease);
+	*leased = (addressed || row_state == TASK_OVERFLOW) && row_reader_lease(row, lease);
 	state = *leased ? "leased" : addressed ? "ready" : task_state_name(row_state);
 	return wanted->state != NULL && strcmp(state, wanted->state) != 0 ? NULL : state;
 }

@@ -41,9 +41,7 @@ turn_walk_may_claim(RowReader *row, const Lane *lane, LaneEntry *entry)
 	if (row_reader_entry(row, entry) != ROW_LIVE)
 		return false;
 	row_reader_unlock(row);
-	return row_reader_is_at(row, lane, entry) &&
-		!leases_find(queue_state_number(row->info->state),
-					 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
+	return row_reader_is_at(row, lane, entry) && !row_reader_lease(row, &lease);
 }
 
 /*

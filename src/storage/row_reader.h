@@ -126,6 +126,14 @@ extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_task(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);
 
+/* The lease that the task of the row that was read has; false: it has none. */
+static inline bool
+row_reader_lease(RowReader *reader, LeaseInfo *lease)
+{
+	return leases_find(queue_state_number(reader->info->state),
+					   DatumGetInt64(row_value(reader, COLUMN_ID)), lease);
+}
+
 /* Was the row read where a hint says? */
 static inline bool
 row_reader_is_where(RowReader *reader, const ItemPointerData *hint)

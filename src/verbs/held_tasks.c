@@ -74,8 +74,8 @@ held_tasks_end(HeldWork *work)
 }
 
 /*
- * Make a held task ready, if it is there and free.  Not one that SQL has put
- * here while it is leased: it is looked at when that is over.
+ * Make a held task ready, if it is there and free.  One that SQL has made held
+ * while it is leased is looked at when its lease is over.
  */
 bool
 held_tasks_let_run(Placement *placement, RowReader *row, const ItemPointerData *tid)
@@ -86,8 +86,7 @@ held_tasks_let_run(Placement *placement, RowReader *row, const ItemPointerData *
 
 	if ((status != ROW_LIVE && status != ROW_OWN) ||
 		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_HELD ||
-		leases_find(queue_state_number(row->info->state),
-					DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+		row_reader_lease(row, &lease))
 		return false;
 
 	/* It waits from now on; policy time places it by what was given. */

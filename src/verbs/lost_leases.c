@@ -186,8 +186,7 @@ lose(LostLeases *leases, const LeaseInfo *lease)
  * End a lease that has run out, and is settling.  Returns false if the row is
  * being written by another transaction, with SQL or by a cancel, or that one
  * has yet to tell: it is not waited for, and the lease stays as it is, for the
- * next pass.  So does that
- * of a durable lease whose claim has not ended.
+ * next pass.  So does that of a durable lease whose claim has not ended.
  *
  * Nothing was changed if the result is false: the caller unsettles the lease.
  * With true it ends with the transaction, whatever has become of the row.

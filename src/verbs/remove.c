@@ -52,8 +52,7 @@ settle_deleted(RowReader *row, EndedTasks *ended)
 	bool		settled;
 
 	pending_reserve(4);
-	leased = leases_find(queue_state_number(info->state),
-						 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
+	leased = row_reader_lease(row, &lease);
 	settled = (leased && leases_settle(&lease.ref, &lease));
 	if (settled)
 	{
@@ -76,8 +75,6 @@ static void
 count_purged(HTAB *counts, RowReader *row)
 {
 	bool		addressed = !row_is_null(row, COLUMN_ADDRESS);
-	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
-	int			queue = queue_state_number(row->info->state);
 	uint32		number;
 	LeaseInfo	lease;
 	GroupCount *count;
@@ -86,7 +83,7 @@ count_purged(HTAB *counts, RowReader *row)
 	if (row->info->policy != QUEUE_FAIR ||
 		(!addressed && DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_OVERFLOW))
 		return;
-	if (leases_find(queue, id, &lease))
+	if (row_reader_lease(row, &lease))
 	{
 		/* It is being settled, and may yet be released. */
 		placement_leaves(row, false);
@@ -184,7 +181,6 @@ static bool
 purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
 {
 	RowReader  *row = &purge->row;
-	QueueInfo  *info = row->info;
 	ItemPointerData tid = *seen;
 	FairqAddress address;
 	Lane	   *lane;
@@ -196,8 +192,7 @@ purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
 	status = row_reader_lock_task(row, id, &tid);
 	if (status != ROW_LIVE && status != ROW_OWN)
 		return true;
-	leased = leases_find(queue_state_number(info->state),
-						 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
+	leased = row_reader_lease(row, &lease);
 	if (status == ROW_LIVE)
 		row_reader_unlock(row);
 	if (leased ||
@@ -294,9 +289,7 @@ revive_task(Placement *placement, RowReader *row)
 	if (DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_DEAD)
 		return false;
 	/* SQL has made it so while it is leased; or this transaction ends that. */
-	if (leases_find(queue_state_number(info->state),
-					DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
-		!(row->own && lease.settling))
+	if (row_reader_lease(row, &lease) && !(row->own && lease.settling))
 		return false;
 	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
 

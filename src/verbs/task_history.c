@@ -119,9 +119,9 @@ task_history_add(RowReader *row, const LeaseInfo *lease, bool lost, const text *
 	push_number(&state, "attempt", int64_to_numeric(lease->attempt));
 	push_text(&state, "end", lost ? "lost" : "failed", lost ? 4 : 6);
 	push_text(&state, "worker", worker, strlen(worker));
-	/* with as many digits as that many milliseconds */
+	/* to the nearest millisecond */
 	push_number(&state, "seconds",
-				int64_div_fast_to_numeric(Max(now - lease->started, 0) / 1000, 3));
+				int64_div_fast_to_numeric((Max(now - lease->started, 0) + 500) / 1000, 3));
 	if (error != NULL)
 		push_text(&state, "error", VARDATA_ANY(error), VARSIZE_ANY_EXHDR(error));
 	pushJsonbValue(&state, WJB_END_OBJECT, NULL);
