@@ -38,7 +38,7 @@ for suite in $SUITES; do
 	esac
 done
 
-say "make check: $(wc -w <<<"$SUITES") suites. All of them take 28 minutes on an idle machine with two processors, and as much longer as it is busy: it is at a load of $(cut -d ' ' -f 1 /proc/loadavg), with $(nproc). Before that, what is missing is installed."
+say "make check: $(wc -w <<<"$SUITES") suites. All of them take 24 minutes on an idle machine with two processors, and as much longer as it is busy: it is at a load of $(cut -d ' ' -f 1 /proc/loadavg), with $(nproc). Before that, what is missing is installed."
 "$CHECKOUT/test/scripts/prerequisites.sh" check
 find_test_user
 find_pg_config || die "no usable PostgreSQL"
